@@ -1,4 +1,13 @@
-"""The exact optimum of draft selection, and the token set that certifies it, without a linear program."""
+"""The exact optimum of draft selection, and the token set that certifies it, without a linear program.
+
+The optimum is 1 + min over token sets H of p(H) - Q(all drafts in H). A minimal H is found in one of two ways:
+
+* `_least_cut`: the prefix of least value in the draft law's order of the tokens, for all draft laws, Fractions and devices.
+* `_by_classes`: under `IID`, for floats on the CPU from MANY tokens on: the tokens are grouped by p/q instead of sorted, O(n).
+
+Under `IID` in floats, the optimum is then summed over H (`_of_set`), so that it does not depend on how H was found, to the last bit.
+Otherwise it is the value of the prefix.
+"""
 
 from fractions import Fraction
 from typing import Any

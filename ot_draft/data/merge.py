@@ -1,7 +1,7 @@
 """Shrink a pair (p, q) on a whole vocabulary to its top tokens and a few tail classes, and say what that changes.
 
 Merging is a map f of outcomes: the tokens that are kept stay themselves, every other becomes its tail class. Drafts
-drawn i.i.d. from q become drafts drawn i.i.d. from the merged q. Every coupling is carried along by f, and Y in
+drawn i.i.d. from q become drafts drawn i.i.d. from the merged q. Every transport plan is carried along by f, and Y in
 {X_1..X_k} implies f(Y) in {f(X_1)..f(X_k)}: so the merged optimum is never below the full one. The same from the
 formula alpha* = 1 + min over H of [p(H) - q(H)^k]: the sets of classes are those token sets that hold all of a class
 or none of it, and a minimum over fewer sets is not smaller. Only i.i.d. drafts are carried along like this (drafts

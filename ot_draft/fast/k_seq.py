@@ -10,7 +10,7 @@ from .kernels import wanted
 from .loops import REORDERED, compiled, takes
 
 
-def select(rule: KSeq, p: Array, q: Array, drafts: Array) -> Selection:
+def selection(rule: KSeq, p: Array, q: Array, drafts: Array) -> Selection:
     """The selection of `KSeq` with its smallest valid factor, by Triton kernels."""
     if rule.factor is not None or not wanted(p, drafts):
         return NotImplemented

@@ -18,22 +18,22 @@ def _kernels_take(p: Array, drafts: Array, classes: int | None, max_classes: int
     return (classes or CLASSES) <= max_classes and wanted(p, drafts)
 
 
-def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
-    """`rules.optimal.rule.select`, by Triton kernels."""
+def selection(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
+    """`rules.optimal.rule.selection`, by Triton kernels."""
     if not _kernels_take(p, drafts, classes):
         return NotImplemented
     from .kernels import optimal
 
-    return optimal.select(p, q, drafts, classes)
+    return optimal.selection(p, q, drafts, classes)
 
 
-def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
-    """`rules.optimal.rule.select_draft`, by Triton kernels."""
+def selection_probabilities(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
+    """`rules.optimal.rule.selection_probabilities`, by Triton kernels."""
     if not _kernels_take(p, drafts, classes):
         return NotImplemented
     from .kernels import optimal
 
-    return optimal.select_draft(p, q, drafts, classes)
+    return optimal.selection_probabilities(p, q, drafts, classes)
 
 
 def residual_by_classes(p, q, rank, by_p, by_q, slope, left):

@@ -14,7 +14,7 @@ from .loops import REORDERED, loop, takes
 MAX_KERNEL_DRAFTS = 15  # max. number of draft tokens per position
 
 
-def select(p: Array, q: Array, drafts: Array) -> Selection:
+def selection(p: Array, q: Array, drafts: Array) -> Selection:
     """The selection of `RecursiveRejection`, by Triton kernels."""
     if drafts.shape[-1] > MAX_KERNEL_DRAFTS or not wanted(p, drafts):
         return NotImplemented

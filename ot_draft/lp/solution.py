@@ -12,7 +12,7 @@ from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
 from ..problem import Problem
 from . import float_solvers, network_simplex
-from .coupling import feasible, in_units, totals
+from .flow_plan import feasible, in_units, totals
 from .maximum_flow import flow, ortools
 from .plan import Certificate, Plan
 from .program import Program, RawSolution, build
@@ -38,7 +38,7 @@ class Residuals:
 
     primal: largest violation of a reduced constraint by the solver's flow, in probability.
     dual: largest violation of price(S) + price(y) >= 1 or price >= 0, in acceptance per unit of mass.
-    gap: cut minus value of the feasible coupling, in acceptance: the optimum is at most this much above the value.
+    gap: cut minus value of the feasible plan, in acceptance: the optimum is at most this much above the value.
     """
 
     primal: float
@@ -55,7 +55,7 @@ class Solution:
     acceptance : float or Fraction
         Value of the plan; at most the optimum, by at most ``residuals.gap``.
     plan : Plan
-        Coupling pi(S, y) of draft sets and outputs: ``plan[drafts]`` for one set, ``plan.table()`` for all, ``plan.full()``
+        Transport plan pi(S, y) of draft sets and outputs: ``plan[drafts]`` for one set, ``plan.table()`` for all, ``plan.full()``
         over draft tuples.
     token_set : bool array of shape (n,)
         The 0/1 dual solution H, with optimum = 1 + p(H) - Q(all drafts in H).
@@ -113,7 +113,7 @@ def solve_program(problem: Problem, solver: str = "highs") -> Solution:
     tolerance = 0.0 if solver == "flow" else 1e-6 if solver.startswith(("cvxpy", "pulp")) else 1e-9
     if gap > tolerance:
         raise SolverFailed(
-            f'{solver} ended "{raw.status}" with a coupling of value {float(plan.value):.12g},'
+            f'{solver} ended "{raw.status}" with a plan of value {float(plan.value):.12g},'
             f" {float(gap):.1e} below the cut of its dual (tolerance {tolerance:.0e}): the optimum is between."
             ' Use solver="flow", which is exact.'
         )

@@ -1,4 +1,4 @@
-"""The last step of every rule that first selects one draft: couple the selected token's law with the target."""
+"""Maximal coupling of the selected draft token with the output token: the last step of every rule that first selects one draft."""
 
 from .. import arrays as xp
 from ..arrays import Array
@@ -8,7 +8,7 @@ from ..selection import Selection
 
 
 def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array | None = None) -> Selection:
-    """Take the selected draft with probability min(1, p/m), else draw from norm((p - m)+): the maximal coupling of m and p.
+    """Accept the selected draft with probability min(1, p/m), else sample from norm((p - m)+): the maximal coupling of m and p.
 
     selected: (..., n) law m of the selected token, 0 where nothing is selected; its memory is used up, for the residual.
     choice: (..., k) probability that position i is the selected one, given the drafts. fixed: (..., k) drafts that are

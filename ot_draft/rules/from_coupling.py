@@ -20,7 +20,7 @@ from .by_pair import by_pair
 
 @dataclass(frozen=True)
 class FromCoupling(SelectionRule):
-    """Select by the optimal coupling of the linear program [1]_.
+    """Select by the optimal transport plan of the linear program [1]_.
 
     Given the draft set S, the output is y in S with probability pi(S, y) / Q(S), else a token of what is left of p. The rule is optimal
     under every law, and slow: one linear program for each (p, q), small n and k only. A row with absent drafts is solved for the drafts
@@ -31,7 +31,7 @@ class FromCoupling(SelectionRule):
     law : DraftLaw, default=IID()
         Draft law; any.
     solver : str, default="flow"
-        As in `ot_draft.solve`. "flow" is exact on Fractions and needs no package. Couplings of other solvers are brought
+        As in `ot_draft.solve`. "flow" is exact on Fractions and needs no package. Plans of other solvers are brought
         inside the constraints in rationals first, so that the rule stays lossless.
 
     References
@@ -70,14 +70,14 @@ class FromCoupling(SelectionRule):
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return by_pair(p, q, drafts, self.law, self._select)
+        return by_pair(p, q, drafts, self.law, self._selection_of_pair)
 
-    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
-        coupling = _coupling(tuple(as_fractions(p)), tuple(as_fractions(q)), k, self.law, self.solver)
-        _, accept = coupling.rows(tokens)
-        return Selection(accept.astype(p.dtype), coupling.left.astype(p.dtype))
+    def _selection_of_pair(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+        plan = _plan(tuple(as_fractions(p)), tuple(as_fractions(q)), k, self.law, self.solver)
+        _, accept = plan.rows(tokens)
+        return Selection(accept.astype(p.dtype), plan.left.astype(p.dtype))
 
 
 @lru_cache(maxsize=64)  # so that a rule can be called draft by draft
-def _coupling(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int, law: DraftLaw, solver: str) -> Plan:
+def _plan(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int, law: DraftLaw, solver: str) -> Plan:
     return solve_program(Problem(list(p), list(q), k, law), solver).plan

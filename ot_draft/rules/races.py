@@ -63,9 +63,9 @@ class GumbelCoupling(SelectionRule):
     law: DraftLaw = WithoutReplacement()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return by_pair(p, q, drafts, self.law, self._select)
+        return by_pair(p, q, drafts, self.law, self._selection_of_pair)
 
-    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+    def _selection_of_pair(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
         """For rows of tokens (m, k) of one pair (n,)."""
         masses = tuple(as_fractions(p)), tuple(as_fractions(q))
         different, row_of = np.unique(tokens, axis=0, return_inverse=True)  # thousands of rows have few drafts

@@ -64,9 +64,9 @@ class RandomOrder(SelectionRule):
         return replace(self, law=law)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return by_pair(p, q, drafts, self.law, self._select)
+        return by_pair(p, q, drafts, self.law, self._selection_of_pair)
 
-    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+    def _selection_of_pair(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
         ranks, weights, law = self.mixture(p, q, k)
         selected = law + xp.full((len(tokens), 1), 0, like=p)  # memory of its own
         return couple(p[None], selected, _choice(ranks, weights, tokens, p), tokens)

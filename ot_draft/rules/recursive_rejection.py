@@ -50,11 +50,11 @@ class RecursiveRejection(SelectionRule):
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return _select(p, q, drafts) if drafts.shape[-1] else Selection(xp.gather(p, drafts), p)
+        return _selection(p, q, drafts) if drafts.shape[-1] else Selection(xp.gather(p, drafts), p)
 
 
 @accelerated("recursive_rejection")
-def _select(p: Array, q: Array, drafts: Array) -> Selection:
+def _selection(p: Array, q: Array, drafts: Array) -> Selection:
     like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
     present = xp.astype(drafts >= 0, p.dtype)
     scales, masses, last = _scales(p, q, present)

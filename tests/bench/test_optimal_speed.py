@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ot_draft as otd
-from ot_draft.rules.optimal.rule import select_draft
+from ot_draft.rules.optimal.rule import selection_probabilities
 
 torch = pytest.importorskip("torch")
 
@@ -33,7 +33,7 @@ def laws(batch: int) -> tuple[Any, Any, Any, Any]:
 def loss(p: Any, q: Any, drafts: Any, classes: int | None) -> float:
     """Optimum minus sum of min(p, m), m being the law of the selected token: the mean over at most four rows."""
     p, q, drafts = p[:4], q[:4], drafts[:4]
-    _, selected = select_draft(p, q, drafts, classes)
+    _, selected = selection_probabilities(p, q, drafts, classes)
     p, q, selected = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q, selected))
     return float((otd.optimal_acceptance(p, q, K) - torch.minimum(p, selected).sum(-1)).mean())
 

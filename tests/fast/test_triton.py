@@ -153,9 +153,9 @@ def test_optimal_selection(problem: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(classes, "TILE", tl.constexpr(256))  # few large programs, for the interpreter's sake
     p, q, drafts = problem
     choice, selected = by_sweep(p, q, drafts)
-    chance, m = classes.select_draft(p, q, drafts, None)
+    chance, m = classes.selection_probabilities(p, q, drafts, None)
     assert (m - selected).abs().max() <= FLOAT32 and (chance - choice).abs().max() <= 10 * FLOAT32
-    selection = classes.select(p, q, drafts, None)
+    selection = classes.selection(p, q, drafts, None)
     accept, residual = selection.accept, selection.residual
     holds(p, q, accept, residual)
     wanted = couple(p, selected.clone(), choice, drafts)
@@ -170,21 +170,21 @@ def test_rows_that_stand_apart_in_memory(monkeypatch: pytest.MonkeyPatch) -> Non
     p, q, drafts = laws(9, 3, 600, 3)
     p, q = (torch.stack((law, torch.rand_like(law), torch.full_like(law, 0.5)), 1) for law in (p, q))
     kept = p.clone(), q.clone()
-    found, wanted = (classes.select(a[:, 0], b[:, 0], drafts, None) for a, b in ((p, q), kept))
-    copied = classes.select(p[:, 0].contiguous(), q[:, 0].contiguous(), drafts, None)
+    found, wanted = (classes.selection(a[:, 0], b[:, 0], drafts, None) for a, b in ((p, q), kept))
+    copied = classes.selection(p[:, 0].contiguous(), q[:, 0].contiguous(), drafts, None)
     for one in (found, wanted):
         assert torch.equal(one.accept, copied.accept) and torch.equal(one.residual, copied.residual)
     assert torch.equal(p, kept[0]) and torch.equal(q, kept[1]) and p[:, 0].stride(0) == 3 * 600
-    same = classes.select_draft(
+    same = classes.selection_probabilities(
         p[:1, 0].expand(3, -1), q[:, 0], drafts, None
     )  # one row for all: no step from one to the next
-    assert torch.equal(same[1], classes.select_draft(p[:1, 0].repeat(3, 1), q[:, 0], drafts, None)[1])
+    assert torch.equal(same[1], classes.selection_probabilities(p[:1, 0].repeat(3, 1), q[:, 0], drafts, None)[1])
 
 
 def test_a_scaled_target_as_joint_selection_gives_it() -> None:
     p, q, drafts = laws(4, 1, 600, 3)
     choice, selected = by_sweep(0.4 * p, q, drafts)
-    chance, m = classes.select_draft(0.4 * p, q, drafts, None)
+    chance, m = classes.selection_probabilities(0.4 * p, q, drafts, None)
     assert (m - selected).abs().max() <= FLOAT32 and (chance - choice).abs().max() <= 10 * FLOAT32
 
 

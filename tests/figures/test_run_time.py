@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 import ot_draft as otd
 from figures import style
 from figures.speed import methods, run_time
-from ot_draft.lp.coupling import feasible
+from ot_draft.lp.flow_plan import feasible
 
 TINY = {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5, "beside": ((4, 2),)}
 

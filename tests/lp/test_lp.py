@@ -20,8 +20,7 @@ from ot_draft import arrays as xp
 from ot_draft import optional
 from ot_draft.exact import all_drafts
 from ot_draft.laws import sets
-from ot_draft.lp import coupling as coupling_module
-from ot_draft.lp import float_solvers, network_simplex, program, solution
+from ot_draft.lp import float_solvers, flow_plan, network_simplex, program, solution
 from ot_draft.lp.program import RawSolution
 
 LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw()]
@@ -458,7 +457,7 @@ def test_torch_is_read_as_numpy(dtype):
 def test_flow_in_floats_is_rounded_down_into_the_constraints():
     built = program.build(otd.Problem([0.5, 0.5], [0.75, 0.25], 1))
     raw = RawSolution(np.array([0.9, -0.5]), np.zeros(4), "made up")
-    assert coupling_module.feasible(built, raw).flow.tolist() == [0.5, 0.0]
+    assert flow_plan.feasible(built, raw).flow.tolist() == [0.5, 0.0]
 
 
 @pytest.mark.parametrize("solver", sorted(float_solvers.SOLVERS))

@@ -47,7 +47,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (PATH_ERRORS[2].error, block_verification.verify, "rest + 1 - weight", "rest", PATHS),
     (PATH_ERRORS[3].error, traversal._refused, "xp.normalise(left, p)", "p", PATHS),
     (PATH_ERRORS[4].error, model.Nodes.target, "self.model.target(prefix)", "self.model.target(())", PATHS),
-    (PATH_ERRORS[5].error, joint._select, "walk.weights[-1] * p", "p", PATHS),
+    (PATH_ERRORS[5].error, joint._selection_at, "walk.weights[-1] * p", "p", PATHS),
     (PATH_ERRORS[6].error, token_wise.TokenWise._further, "if drafted == token", "if drafted >= 0", PATHS),
     (ONE_TOKEN_ERRORS[0].error, classes.choose, CHOSEN, REVERSED, ONE_TOKEN),
     (ONE_TOKEN_ERRORS[1].error, coupling.couple, LEFT, "p", ONE_TOKEN),
@@ -60,7 +60,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "q",
         ONE_TOKEN,
     ),
-    (ONE_TOKEN_ERRORS[5].error, KSeq._select, "factor * share, 1 - share", "factor, 0", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[5].error, KSeq._selection, "factor * share, 1 - share", "factor, 0", ONE_TOKEN),
     (HYBRID_ERRORS[0].error, Optimal.__call__, "where(fixed >= 0, -1, drafts)", "drafts", HYBRID),
     (TREE_ERRORS[0].error, traversal._refused, "rest + 1 - weight", "rest", TREES),
     (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),
@@ -209,14 +209,14 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     ),
     (
         "Joint asks for the last token only",
-        joint._select,
+        joint._selection_at,
         "nodes.target(walk.path)",
         "nodes.target(walk.path[-1:])",
         PATHS,
     ),
     (
         "Joint asks the draft for the last token only",
-        joint._select,
+        joint._selection_at,
         "nodes.draft(walk.path)",
         "nodes.draft(walk.path[-1:])",
         PATHS,
@@ -313,7 +313,7 @@ def test_an_error_planted_in_the_library_is_found(error: str, function: Any, old
 
 def test_a_library_that_raises_makes_the_row_fail_and_no_traceback() -> None:
     row = next(theorem for theorem in THEOREMS if theorem.file == "bridge_paths")
-    with planted(joint._select, "walk.weights[-1] * p", "walk.weights[-1] / 0"):
+    with planted(joint._selection_at, "walk.weights[-1] * p", "walk.weights[-1] / 0"):
         assert "raises ZeroDivisionError" in formal.difference(row)
     assert formal.difference(row) == ""
 
@@ -347,7 +347,7 @@ def test_in_the_scaled_case_selecting_for_p_is_another_selection() -> None:
     rule = otd.rules.Optimal()
     both = [otd.evaluate(rule, otd.Problem(target, q, 2)).acceptance for target in (p, q)]
     assert both[0] < both[1]
-    with planted(joint._select, "walk.weights[-1] * p", "p"):
+    with planted(joint._selection_at, "walk.weights[-1] * p", "p"):
         assert bridge.difference(PATHS)
 
 

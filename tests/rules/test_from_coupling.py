@@ -152,7 +152,7 @@ def test_meta_device_is_refused():
 
 
 def test_solutions_are_remembered(monkeypatch):
-    from_coupling._coupling.cache_clear()
+    from_coupling._plan.cache_clear()
     solved = []
 
     def counting(problem, solver):
@@ -164,7 +164,7 @@ def test_solutions_are_remembered(monkeypatch):
     for _ in range(3):
         FromCoupling()(p, q, np.array([[0, 1], [1, -1], [0, 0]]))
     assert sorted(solved) == [1, 2, 2]  # the first two rows differ in the number of drafts, the third in p
-    assert from_coupling._coupling.cache_info().maxsize == 64
+    assert from_coupling._plan.cache_info().maxsize == 64
 
 
 def test_inputs_are_not_changed():

@@ -14,7 +14,7 @@ from random_problems import random_pair
 import ot_draft as otd
 from ot_draft.data import read_pairs
 from ot_draft.rules.optimal import head_and_tail
-from ot_draft.rules.optimal.head_and_tail import drawing, flow
+from ot_draft.rules.optimal.head_and_tail import flow, set_probabilities
 
 LAW = otd.WithoutReplacement()
 CRITICAL = [
@@ -142,7 +142,7 @@ def test_what_was_tried_by_classes_is_what_the_tokens_give(
 def test_sets_drawn_are_those_of_enumeration() -> None:
     q = [F(4, 10), F(3, 10), F(2, 10), F(1, 10)]
     for k in (1, 2, 3, 5):
-        drawn, left = drawing(np.array(q[:2], dtype=object), q[2] + q[3], k)
+        drawn, left = set_probabilities(np.array(q[:2], dtype=object), q[2] + q[3], k)
         wanted: dict[int, F] = {}
         for tokens, chance in replaced(q, (0, 1), k).items():
             bits = sum(1 << token for token in tokens if token < 2)

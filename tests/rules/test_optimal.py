@@ -17,7 +17,7 @@ from ot_draft.arrays import argsort, gather, prefix_sums, ratio
 from ot_draft.arrays.ratio_classes import classify, layout
 from ot_draft.rules.coupling import couple
 from ot_draft.rules.optimal.classes import at_levels
-from ot_draft.rules.optimal.rule import select_draft
+from ot_draft.rules.optimal.rule import selection_probabilities
 
 Array = Any
 
@@ -96,7 +96,7 @@ def test_many_tokens_of_few_ratios_lose_nothing() -> None:
     p = ratios * q / (ratios * q).sum()
     drafts = np.random.default_rng(63).integers(0, 100, (50, 5))
     for classes in (None, 64):
-        _, m = select_draft(p, q, drafts, classes)
+        _, m = selection_probabilities(p, q, drafts, classes)
         assert m.sum() == 1 and np.minimum(p, m).sum() == otd.optimal_acceptance(p, q, 5)
 
 
@@ -107,8 +107,8 @@ def test_floats_agree_with_fractions(n: int, k: int, classes: int | None, floats
     for _ in range(3):
         p, q = random_masses(generator, n, 1024), random_masses(generator, n, 1024)  # dyadic: floats hold them exactly
         drafts = np.resize(all_tuples(n, k) if (n + 1) ** k <= 3000 else generator.integers(-1, n, (300, k)), (300, k))
-        _, exact = select_draft(p[None], q[None], drafts, classes)
-        _, m = select_draft(floats.make(p[None]), floats.make(q[None]), floats.tokens(drafts), classes)
+        _, exact = selection_probabilities(p[None], q[None], drafts, classes)
+        _, m = selection_probabilities(floats.make(p[None]), floats.make(q[None]), floats.tokens(drafts), classes)
         attained = np.minimum(p, exact).sum(-1)
         assert floats.agrees(floats.make(np.minimum(p, floats.back(m).astype(object)).sum(-1)), attained, 10)
         assert floats.agrees(m.sum(-1), (drafts >= 0).any(-1).astype(int), 10)
@@ -149,13 +149,13 @@ def test_a_scaled_target_in_a_batch(valued: Any) -> None:
         drafts = all_tuples(n, k)
         drafts = drafts[(drafts >= 0).all(-1) & (otd.IID().probability(q, drafts) > 0)]
         for row in range(len(w)):
-            choice, m = select_draft(p[row][None], q[None], drafts)
+            choice, m = selection_probabilities(p[row][None], q[None], drafts)
             assert (selected_law(choice, drafts, q) == m[0]).all() and m[0].sum() == 1
             least = min(1 + p[row][list(s)].sum() - q[list(s)].sum() ** k for s in subsets(n))
             assert np.minimum(p[row], m[0]).sum() == least
         tuples = np.resize(drafts, (len(w), k))
-        exact = select_draft(p, q[None], tuples)
-        found = select_draft(valued.make(p), valued.make(q[None]), valued.tokens(tuples))
+        exact = selection_probabilities(p, q[None], tuples)
+        found = selection_probabilities(valued.make(p), valued.make(q[None]), valued.tokens(tuples))
         assert all(valued.agrees(a, b, 100) for a, b in zip(found, exact, strict=True))
 
 

@@ -17,7 +17,7 @@ from ot_draft.fast import ratio_classes as fast_grouping
 from ot_draft.rules.optimal import device as parallel
 from ot_draft.rules.optimal import levels as sweep
 from ot_draft.rules.optimal.classes import at_levels
-from ot_draft.rules.optimal.rule import select_draft
+from ot_draft.rules.optimal.rule import selection_probabilities
 
 torch = pytest.importorskip("torch")
 
@@ -82,7 +82,7 @@ def test_slopes_for_any_levels_are_those_of_the_obvious_way() -> None:
 
 
 def parallel_choice(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any]:
-    """`select_draft` as it runs off the CPU."""
+    """`selection_probabilities` as it runs off the CPU."""
     count = (drafts >= 0).sum(-1, keepdim=True).to(p.dtype)
     rank, level, selected = parallel.plan_in_parallel(p, q, count, drafts.shape[-1], classes)
     return at_levels(level, gather(rank, drafts), drafts >= 0), selected
@@ -179,7 +179,7 @@ def test_a_real_vocabulary(dtype: str, classes: int | None, loss: float, kind: s
     drafts = np.random.default_rng(78).choice(VOCABULARY, (1, k), p=q.astype(float) / q.sum(dtype=float))
     alpha = otd.optimal_acceptance(p.astype(float) / p.sum(dtype=float), q.astype(float) / q.sum(dtype=float), k)
     make = np.asarray if kind == "numpy" else torch.from_numpy
-    choice, m = select_draft(make(p)[None], make(q)[None], make(drafts), classes)
+    choice, m = selection_probabilities(make(p)[None], make(q)[None], make(drafts), classes)
     m = np.asarray(m, dtype=float)[0]
     assert abs(m.sum() - 1) <= (1e-6 if dtype == "float32" else 1e-12) and m.min() >= 0
     assert abs(np.asarray(choice).sum() - 1) <= 1e-6

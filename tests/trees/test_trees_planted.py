@@ -15,7 +15,7 @@ from slow import slow
 
 import ot_draft as otd
 from ot_draft import trees
-from ot_draft.rules.optimal.rule import select_draft
+from ot_draft.rules.optimal.rule import selection_probabilities
 from ot_draft.trees.model import Model
 
 Law = dict[tuple[int, ...], Any]
@@ -76,9 +76,9 @@ def selected_walks(model: Model, drafts: Any) -> Iterator[tuple[tuple[int, ...],
             return
         p, q = model.target(prefix), model.draft(prefix)
         every = np.array(list(product(range(len(p)), repeat=len(survivors))))
-        chances = select_draft(weights[-1] * p, q, every)[0] * q[every].prod(-1)[:, None]
+        chances = selection_probabilities(weights[-1] * p, q, every)[0] * q[every].prod(-1)[:, None]
         m = np.array([chances[every == y].sum() for y in range(len(p))])
-        choice = select_draft(weights[-1] * p, q, np.array([path[depth] for path in survivors]))[0]
+        choice = selection_probabilities(weights[-1] * p, q, np.array([path[depth] for path in survivors]))[0]
         for path, chance in zip(survivors, choice, strict=True):
             y = path[depth]
             alive = [other for other in survivors if other[depth] == y]

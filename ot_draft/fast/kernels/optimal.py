@@ -248,24 +248,24 @@ def _couple(p, selected, sums, p_step, n, span, PARTS: tl.constexpr, BLOCK: tl.c
         tl.store(selected + row * n + token, left, mask=token < n)
 
 
-def select_draft(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any]:
-    """Selection probabilities (..., k) of the drafts, and distribution m (..., n) of the selected token, as `rule.select_draft`."""
+def selection_probabilities(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any]:
+    """Probabilities (..., k) that each draft is selected, and distribution m (..., n) of the selected token, as in `optimal.rule`."""
     batch = tuple(drafts.shape[:-1])
-    choice, _, selected, _ = _select(p, q, drafts, classes)
+    choice, _, selected, _ = _run_kernels(p, q, drafts, classes)
     return choice.reshape(drafts.shape), selected.reshape(*batch, p.shape[-1])
 
 
-def select(p: Any, q: Any, drafts: Any, classes: int | None) -> Selection:
-    """`select_draft`, coupled with the target."""
+def selection(p: Any, q: Any, drafts: Any, classes: int | None) -> Selection:
+    """`selection_probabilities`, coupled with the target."""
     batch, n = tuple(drafts.shape[:-1]), p.shape[-1]
-    _, accept, selected, sums = _select(p, q, drafts, classes)
+    _, accept, selected, sums = _run_kernels(p, q, drafts, classes)
     count, parts = sums.shape
     (whole, span), p = split(count, n, BLOCK), rows_of(p, batch)
     _couple[count, whole](p, selected, sums, p.stride(0), n, span, PARTS=parts, BLOCK=BLOCK, num_warps=4, **EXACT)
     return Selection(accept.reshape(drafts.shape), selected.reshape(*batch, n))
 
 
-def _select(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
+def _run_kernels(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
     batch, k, n = tuple(drafts.shape[:-1]), drafts.shape[-1], p.shape[-1]
     first, shift, number = layout(classes or shared.CLASSES, k)
     p, q, drafts = rows_of(p, batch), rows_of(q, batch), rows(drafts, batch)

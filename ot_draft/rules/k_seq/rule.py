@@ -79,10 +79,10 @@ class KSeq(SelectionRule):
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return self._select(p, q, drafts)
+        return self._selection(p, q, drafts)
 
     @accelerated("k_seq")
-    def _select(self, p: Array, q: Array, drafts: Array) -> Selection:
+    def _selection(self, p: Array, q: Array, drafts: Array) -> Selection:
         like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
         count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
         factor, mass = self._factor_and_mass(p, q, count)

@@ -16,8 +16,8 @@ from ...arrays.ratio_classes import LARGE, OFFSET, layout
 from .classes import CLASSES, STEPS, choose
 
 
-def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
-    """`rule.select_draft`, always by classes."""
+def selection_probabilities(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
+    """`rule.selection_probabilities`, always by classes."""
     count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
     rank, level, selected = plan_in_parallel(p, q, count, drafts.shape[-1], classes)
     return choose(level, rank, drafts), selected

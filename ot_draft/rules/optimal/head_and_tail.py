@@ -1,21 +1,33 @@
 """Nearly optimal selection without replacement, in O(n): the head is sampled without, the tail with replacement.
 
-The most probable tokens of q are the head, the others the tail. Consider k samples from q, a head token at most once and a tail token any
-number of times. They can be simulated from k draft tokens without replacement: if i draft tokens are used, the next sample is one of the
-used tail tokens with probability q(these) / q(all but the used head tokens), else the next draft token (`_choose`). The samples are
+Samples. The most probable tokens of q are the head F, the others the tail T. Consider k samples from q, a head token at most once and a
+tail token any number of times. They can be simulated from k draft tokens without replacement: if i draft tokens are used, the next sample
+is one of the used tail tokens with probability q(these) / q(all but the used head tokens), else the next draft token
+(`_selection_probabilities`). The samples are a set A of head tokens and k - |A| i.i.d. samples from the tail. After j samples, the set has
+probability (`set_probabilities`)
 
-    a set A of head tokens with a probability P(A) in closed form, and k - |A| i.i.d. samples from the tail.
+    P_{j+1}(A) = P_j(A) q(T) / (1 - q(A)) + sum over f in A of P_j(A - f) q(f) / (1 - q(A - f)),    P_0(empty) = 1.
 
-The rule first selects from the tail: i.i.d. drafting with a random number d of samples, optimal by levels as in `rule`, with the convex
-function sum over d of P(d samples) t^d instead of t^k. If that token is rejected, the rule selects from the head: the largest mass that
-the sets A can give to their tokens f, each of which needs at most p(f), is a maximum flow (`flow`). A set that could give more to a token
-that needs more is critical: it then selects from the head first, and the plan is computed again (`critical`). The best plan is used. Its
-acceptance is near the maximum over all selections from the samples, and not always equal to it.
+Tail. With probability s(A) the rule first selects from the tail: i.i.d. drafting with a random number d of samples, optimal by levels as
+in `rule`, with the convex function g(t) = sum over A of P(A) s(A) t^(k - |A|) instead of t^k. The levels give the tail's token the
+distribution m. Given d samples, this token is rejected with probability r(d) (`SampledSets.tail_rejection`).
+
+Head. If nothing was selected or the tail's token is rejected, the rule selects from the head. The largest mass that the sets A can give to
+their tokens f, each of which needs at most p(f), is a maximum flow (`flow`):
+
+    acceptance = sum over y in T of min(p(y), m(y)) + max over x >= 0 of sum over A, f in A of x(A, f)
+    subject to   sum over f of x(A, f) <= P(A) (1 - s(A) (1 - r(k - |A|))),    sum over A of x(A, f) <= p(f).
+
+Choice of s. A set is critical if it gives all its mass and could give more to a token that needs more. s is 0 for sets that are critical
+if the head is selected first, and for sets without samples from the tail, else 1 (`SampledSets.tail_first`). If some sets are critical
+then, s is decreased at these, and a plan without a head is tried, too (`HeadAndTail._best`). The plan of largest acceptance is used. It is
+near the maximum over all selections from the samples, and not always equal to it.
 
 The distribution m of the selected token is computed exactly, so that the rule is lossless for any head, levels and flow.
 
 With more draft tokens than tokens of positive q, all of these are drafted, and the others are sampled uniformly from the rest
-(`WithoutReplacement`). The rule then selects from the rest; if that token is rejected, it can accept the tokens of positive q.
+(`WithoutReplacement`). The rule then selects from the rest; if that token is rejected, it can accept the tokens of positive q
+(`without_certain_tokens`).
 """
 
 from __future__ import annotations
@@ -45,19 +57,19 @@ from .host import classes_of, levels_of
 class HeadPlan(NamedTuple):
     """Plan of the rule for one pair (p, q) and number of draft tokens.
 
-    head: int (h,) tokens. left: (2^h,) mass of q outside the head tokens of the bit set. first: (2^h,) probability that the rule selects
-    from the tail first, given this set. take: (2^h, h) probability that each head token is selected if the tail's token is rejected.
-    rank, level: int (n,) part of a class of each token, and level (F,) above each part, 0 within a class. law: (n,) distribution of the
-    selected token. accepted: sum of min(p, law).
+    head: int (h,) tokens. left: (2^h,) mass of q outside the head tokens of the bit set. tail_first: (2^h,) probability s that the rule
+    selects from the tail first, given this set. take: (2^h, h) probability that each head token is selected if the tail's token is
+    rejected. rank, level: int (n,) part of a class of each token, and level (F,) above each part, 0 within a class. selected: (n,)
+    distribution m of the selected token. accepted: sum of min(p, m).
     """
 
     head: np.ndarray
     left: np.ndarray
-    first: np.ndarray
+    tail_first: np.ndarray
     take: np.ndarray
     rank: np.ndarray
     level: np.ndarray
-    law: np.ndarray
+    selected: np.ndarray
     accepted: Any
 
 
@@ -107,16 +119,16 @@ class HeadAndTail(SelectionRule):
             int_from("classes", self.classes, 1, remedy="Pass a number of classes, or None for all tokens.")
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return by_pair(p, q, drafts, self.law, self._select)
+        return by_pair(p, q, drafts, self.law, self._selection_of_pair)
 
-    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
-        certain, target, law, number = beyond(p, q, k)
-        plan = self._plan(target, law, number)
+    def _selection_of_pair(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+        certain, target, draft, number = without_certain_tokens(p, q, k)
+        plan = self._plan(target, draft, number)
         fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
         # The tokens that are drafted with certainty; row 0 may have probability 0.
         drawn = int((tokens[0] >= 0).sum() - certain.sum())
-        choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens), drawn)
-        return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)
+        choice = _selection_probabilities(plan, target, draft, number, np.where(fixed >= 0, -1, tokens), drawn)
+        return couple(p[None], plan.selected[None], choice, tokens, fixed if certain.any() else None)
 
     def selected_law(self, p: Array, q: Array, k: int) -> Array:
         """Distribution m (n,) of the selected token for one pair, on the host; the acceptance is the sum of min(p, m).
@@ -124,17 +136,17 @@ class HeadAndTail(SelectionRule):
         m may sum to more than 1, because rejected mass of the tail is offered to the head. If k exceeds the number of tokens of positive
         q, m is p at these, which are drafted with certainty.
         """
-        certain, target, law, number = beyond(p, q, k)
-        return xp.where(certain, p, self._plan(target, law, number).law)
+        certain, target, draft, number = without_certain_tokens(p, q, k)
+        return xp.where(certain, p, self._plan(target, draft, number).selected)
 
     def _plan(self, p: np.ndarray, q: np.ndarray, k: int) -> HeadPlan:
-        head = heaviest(q, self.head)
+        head = most_probable_tokens(q, self.head)
         tail = xp.copy(q)
         tail[head] = 0
         rank, whole, of_tail, of_all = self._classes(p, q, tail, head, k)
-        drawn = Drawing.of(head, p, q, whole, *of_tail, k)
-        best = self._best(drawn, lambda: Drawing.of(head[:0], p, q, whole, *of_all, k))
-        if len(best.drawing.head) < len(head):
+        samples = SampledSets.of(head, p, q, whole, *of_tail, k)
+        best = self._best(samples, lambda: SampledSets.of(head[:0], p, q, whole, *of_all, k))
+        if len(best.samples.head) < len(head):
             tail[head] = q[head]
         return best.expanded(p, tail, rank, len(whole))
 
@@ -159,32 +171,32 @@ class HeadAndTail(SelectionRule):
         whole = (np.arange(finer.number + 1) + finer.first >> grouped.shift - finer.shift) - grouped.first
         return rank, whole, (p_mass, q_mass), (p_mass + p_head, q_mass + q_head)
 
-    def _best(self, drawing: Drawing, without_head: Callable[[], Drawing], bisection_steps: int = 5) -> Attempt:
+    def _best(self, samples: SampledSets, without_head: Callable[[], SampledSets], bisection_steps: int = 5) -> Attempt:
         """The attempt with the largest acceptance, by the masses of classes alone."""
-        first = Attempt.of(drawing, xp.where(drawing.always, 1 + 0 * drawing.drawn, 0))
+        first = Attempt.of(samples, xp.where(samples.tail_first, 1 + 0 * samples.drawn, 0))
         if not first.critical.any():
             return first
         other = without_head()
         tried, part = [first, Attempt.of(other, 1 + 0 * other.drawn)], 0.0
         for step in range(bisection_steps):  # the largest fraction without critical sets
-            higher = xp.number(part + 0.5 ** (step + 1), drawing.drawn)
-            found = Attempt.of(drawing, xp.where(first.critical, higher * first.first, first.first))
+            higher = xp.number(part + 0.5 ** (step + 1), samples.drawn)
+            found = Attempt.of(samples, xp.where(first.critical, higher * first.tail_first, first.tail_first))
             tried.append(found)
             part = part if (first.critical & found.critical).any() else float(higher)
         return max(tried, key=lambda each: each.accepted)
 
 
-class Drawing(NamedTuple):
+class SampledSets(NamedTuple):
     """The samples for a given head, and the classes of the tail.
 
-    head: int (h,) tokens. room: (h,) their p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and mass of q
+    head: int (h,) tokens. capacity: (h,) their p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and mass of q
     outside it. number: int (2^h,) of samples from the tail, k minus the size of the set. used: int (V,) parts with mass in the tail.
     p_part, q_part: (V,) their masses of p, and their fractions of the tail. start: int (U,) first part of each class. group: int (V,)
     class of each part, from 0. p_mass, share: (U,) by class. ends: (U + 1,) prefix sums of the shares, 0 to 1. k: number of draft tokens.
     """
 
     head: np.ndarray
-    room: np.ndarray
+    capacity: np.ndarray
     drawn: np.ndarray
     left: np.ndarray
     number: np.ndarray
@@ -208,11 +220,11 @@ class Drawing(NamedTuple):
         p_part: np.ndarray,
         q_part: np.ndarray,
         k: int,
-    ) -> Drawing:
+    ) -> SampledSets:
         """whole: int (F,) class of each part, in the order of p/q. p_part, q_part: (F,) masses of the tail."""
         used = np.flatnonzero(q_part > 0)
         p_part, q_part = xp.double(p_part[used]), xp.double(q_part[used])
-        drawn, left = drawing(xp.double(q[head]), q_part.sum(), k)
+        drawn, left = set_probabilities(xp.double(q[head]), q_part.sum(), k)
         number = np.maximum(k - sizes(len(head)), 0)
         # Fractions of the tail instead of masses: the selection probability may be many times its mass.
         share = xp.divide(q_part, left[-1], 0)
@@ -227,78 +239,80 @@ class Drawing(NamedTuple):
         )
 
     @property
-    def always(self) -> np.ndarray:
-        """Sets, bool (2^h,), that give all their mass if the head is selected first; they also do if the tail is first."""
-        taken = flow(self.drawn, self.room)
-        return (self.number > 0) & (self.drawn > 0) & ~critical(self.drawn, self.room, taken)
+    def tail_first(self) -> np.ndarray:
+        """Sets, bool (2^h,), with samples from the tail that are not critical if the head is selected first."""
+        taken = flow(self.drawn, self.capacity)
+        return (self.number > 0) & (self.drawn > 0) & ~critical(self.drawn, self.capacity, taken)
 
-    def refused(self, level: np.ndarray, slope: np.ndarray, over: np.ndarray) -> np.ndarray:
+    def tail_rejection(self, level: np.ndarray, slope: np.ndarray, over: np.ndarray) -> np.ndarray:
         """Rejection probability of the tail's selected token given d samples, for d = 0 .. k: (k + 1,).
 
         level, slope: (U - 1,), (U,) by class. over: (V,) rejected mass by part. Given d samples, the selection probability of a class is
         that of chords of t^d over the live intervals.
         """
-        refused = xp.full((self.k + 1,), 1, like=self.share)
+        rejected = xp.full((self.k + 1,), 1, like=self.share)
         if len(slope) and self.k:
             over = np.add.reduceat(over, self.start)
             part, stack = 0 * self.ends, np.zeros(len(self.ends), dtype=np.int64)
-            for_floats(_refuse, slope)(level, slope, over, self.share, self.ends, part, stack, refused)
-        return refused
+            for_floats(_write_tail_rejection, slope)(level, slope, over, self.share, self.ends, part, stack, rejected)
+        return rejected
 
-    def taken(self, first: np.ndarray, refused: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def head_flow(self, tail_first: np.ndarray, rejected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mass of each set for the head, (2^h,), and its flow to each of its tokens, (2^h, h)."""
-        supply = self.drawn * (1 - first * (1 - refused[self.number]))
-        return supply, flow(supply, self.room)
+        supply = self.drawn * (1 - tail_first * (1 - rejected[self.number]))
+        return supply, flow(supply, self.capacity)
 
 
 class Attempt(NamedTuple):
     """A plan by classes, as if the tokens of a part had the same p/q; exact if each part has one token.
 
-    drawing: the samples. first: as in `HeadPlan`. level, slope: (U - 1,), (U,) by class. accepted: sum of min(p, law). critical: sets,
+    samples: the samples. tail_first: as in `HeadPlan`. level, slope: (U - 1,), (U,) by class. accepted: sum of min(p, m). critical: sets,
     bool (2^h,), for which the tail is first and which could give more to a head token that needs more.
     """
 
-    drawing: Drawing
-    first: np.ndarray
+    samples: SampledSets
+    tail_first: np.ndarray
     level: np.ndarray
     slope: np.ndarray
     accepted: Any
     critical: np.ndarray
 
     @classmethod
-    def of(cls, drawing: Drawing, first: np.ndarray) -> Attempt:
+    def of(cls, samples: SampledSets, tail_first: np.ndarray) -> Attempt:
         """The plan in which the tail is first with these probabilities, (2^h,)."""
-        chance = xp.full((drawing.k + 1,), 0, like=first)
-        np.add.at(chance, drawing.number, drawing.drawn * first)
-        draws = {number: chance[number] for number in range(1, drawing.k + 1) if chance[number] > 0}
-        level, slope = drawing.share[:-1], 0 * drawing.share
+        chance = xp.full((samples.k + 1,), 0, like=tail_first)
+        np.add.at(chance, samples.number, samples.drawn * tail_first)
+        draws = {number: chance[number] for number in range(1, samples.k + 1) if chance[number] > 0}
+        level, slope = samples.share[:-1], 0 * samples.share
         if draws and len(slope):
-            level, slope = levels_of(drawing.p_mass, drawing.share, draws)
-        law = slope[drawing.group] * drawing.q_part
-        over = xp.maximum(law - drawing.p_part, 0)
-        supply, taken = drawing.taken(first, drawing.refused(level, slope, over))
+            level, slope = levels_of(samples.p_mass, samples.share, draws)
+        law = slope[samples.group] * samples.q_part
+        over = xp.maximum(law - samples.p_part, 0)
+        supply, taken = samples.head_flow(tail_first, samples.tail_rejection(level, slope, over))
         accepted = (law - over).sum() + taken.sum()
-        return cls(drawing, first, level, slope, accepted, (first > 0) & critical(supply, drawing.room, taken))
+        return cls(
+            samples, tail_first, level, slope, accepted, (tail_first > 0) & critical(supply, samples.capacity, taken)
+        )
 
     def expanded(self, p: np.ndarray, tail: np.ndarray, rank: np.ndarray, number: int) -> HeadPlan:
         """Return the plan over all tokens. tail: q without the head, modified in place. number: number of parts of classes."""
-        drawing, mass = self.drawing, self.drawing.left[-1]
+        samples, mass = self.samples, self.samples.left[-1]
         level, slope, over = (xp.full((number,), 0, like=self.slope) for _ in range(3))
-        level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, self.slope[drawing.group]
+        level[samples.used[samples.start[1:] - 1]], slope[samples.used] = self.level, self.slope[samples.group]
         if (
             not xp.is_exact(tail) and mass < MIN_INVERTIBLE
         ):  # the selection probability may be many times the tail's mass
             tail, mass = xp.divide(tail, mass, 0).astype(tail.dtype), 1
-        for_floats(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
-        rejected = drawing.refused(self.level, self.slope, over[drawing.used])
-        supply, taken = drawing.taken(self.first, rejected)
-        tail[drawing.head] = taken.sum(0)
+        for_floats(_write_tail_distribution, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
+        rejected = samples.tail_rejection(self.level, self.slope, over[samples.used])
+        supply, taken = samples.head_flow(self.tail_first, rejected)
+        tail[samples.head] = taken.sum(0)
         take = xp.divide(taken, supply[:, None], 0)
-        accepted = (self.slope * drawing.share).sum() - over.sum() + taken.sum()
-        return HeadPlan(drawing.head, drawing.left, self.first, take, rank, level, tail, accepted)
+        accepted = (self.slope * samples.share).sum() - over.sum() + taken.sum()
+        return HeadPlan(samples.head, samples.left, self.tail_first, take, rank, level, tail, accepted)
 
 
-def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def without_certain_tokens(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """For k above the number of tokens of positive q: mask (n,) of these, which are all drafted, and p, q, k of the other drafts.
 
     The other draft tokens are uniform outside the mask, and p is restricted to them. Otherwise an empty mask, and p, q, k.
@@ -324,22 +338,22 @@ def largest_first(number: int) -> np.ndarray:
     return np.argsort(-sizes(number), kind="stable")
 
 
-def heaviest(q: np.ndarray, number: int) -> np.ndarray:
+def most_probable_tokens(q: np.ndarray, number: int) -> np.ndarray:
     """The most probable tokens, at most `number` and none of mass 0: (n,) -> int (h,)."""
     found = xp.top_tokens(q, min(number, len(q))) if number else np.zeros(0, dtype=np.int64)
     return found[q[found] > 0]
 
 
-def drawing(head: np.ndarray, tail: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+def set_probabilities(head: np.ndarray, tail: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     """P(A) and the mass outside A of the sets A of head tokens after k samples, (2^h,) each."""
     drawn, left = (xp.full((1 << len(head),), 0, like=head) for _ in range(2))
     left += tail
     following = drawn.copy()
-    for_floats(_draw, head)(head, k, drawn, left, following)
+    for_floats(_write_set_probabilities, head)(head, k, drawn, left, following)
     return drawn, left
 
 
-def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]
+def _write_set_probabilities(head, k, drawn, left, following):  # type: ignore[no-untyped-def]
     """Write the probabilities and masses; `left` initially has the mass of the tail."""
     tail = left[0]
     for bits in range(len(left)):
@@ -360,26 +374,26 @@ def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]
         drawn[:] = following
 
 
-def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
+def flow(drawn: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     """A maximum flow (2^h, h) from sets to their tokens: masses of the sets (2^h,), capacities of the tokens (h,).
 
     Among maximum flows, larger sets have priority: each set, the largest first, gives as much as possible without reducing earlier sets.
     """
-    size = len(room)
+    size = len(capacity)
     order = largest_first(size)
     order = order[drawn[order] > 0]
     taken = xp.full((len(drawn), size), 0, like=drawn)
     reach, parent, queue = np.zeros((3, size), dtype=np.int64)
-    for_floats(_augment, drawn)(drawn, room.copy(), order, taken, reach, parent, queue)
+    for_floats(_augment, drawn)(drawn, capacity.copy(), order, taken, reach, parent, queue)
     return taken
 
 
-def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest
+def _augment(drawn, capacity, order, taken, reach, parent, queue):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest
     """Write the flow, by shortest augmenting paths on which sets move their flow to other tokens.
 
     reach: int (h,), 0 at first: for each token, the bits of all sets that have given to it.
     """
-    size, closed = len(room), 0  # closed: tokens without an augmenting path, now and later
+    size, closed = len(capacity), 0  # closed: tokens without an augmenting path, now and later
     for bits in order:
         rest = drawn[bits]
         while rest > 0:
@@ -394,7 +408,7 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
             while place < ahead and found < 0:
                 token = queue[place]
                 place += 1
-                if room[token] > 0:
+                if capacity[token] > 0:
                     found = token
                 elif reach[token] & ~seen:
                     for free in range(size):
@@ -406,7 +420,7 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
             if found < 0:
                 closed = seen
                 break
-            amount, token = min(rest, room[found]), found
+            amount, token = min(rest, capacity[found]), found
             while parent[token] >= 0 and amount > 0:
                 before, most = parent[token], 0 * amount
                 for other in order:
@@ -421,7 +435,7 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
                     if taken[other, before] > 0:
                         reach[before] |= other
                 continue
-            room[found] -= amount
+            capacity[found] -= amount
             rest -= amount
             token = found
             while parent[token] >= 0:
@@ -434,15 +448,15 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
             reach[token] |= bits
 
 
-def critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
+def critical(supply: np.ndarray, capacity: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """Mask (2^h,) of sets that give all their mass and have an augmenting path to a token with free capacity."""
     found = np.zeros(len(supply), dtype=bool)
     smallest_flow = 0 if xp.is_exact(supply) else 1e-13
-    for_floats(_wanting, supply)(supply, room - taken.sum(0), taken, smallest_flow, found)
+    for_floats(_mark_critical, supply)(supply, capacity - taken.sum(0), taken, smallest_flow, found)
     return found
 
 
-def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-def]
+def _mark_critical(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-def]
     """Write `critical`. rest: (h,) free capacity."""
     wanting, before = 0, -1
     for token in range(len(rest)):
@@ -456,7 +470,7 @@ def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-de
                     wanting |= (taken[bits, token] > tiny) << token
 
 
-def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
+def _write_tail_distribution(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
     """Write the distribution m of the token that the tail selects, (n,), over the masses in `law`, and sums of (m - p)+ by class, (C,)."""
     for start in range(0, len(p), BLOCK_TOKENS):
         p_in, own, into = (
@@ -470,18 +484,18 @@ def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
             over[np.uint64(own[y])] += max(into[y] - p_in[y], into[y] - into[y])
 
 
-def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore[no-untyped-def]
-    """Write `refused`, by the live intervals.
+def _write_tail_rejection(level, slope, over, share, t, part, stack, rejected):  # type: ignore[no-untyped-def]
+    """Write `rejected`, by the live intervals.
 
-    t: (U + 1,) ends of the classes. part: (U + 1,), 0 at first, for what is refused up to there where all of the tail is equally likely.
+    t: (U + 1,) ends of the classes. part: (U + 1,), 0 at first, for what is rejected up to there where all of the tail is equally likely.
     """
     whole, height, last = t[len(t) - 1], 0, len(t) - 1
     for c in range(last):
         part[c + 1] = part[c]
         if over[c] > 0:
             part[c + 1] += over[c] / (slope[c] * share[c]) * (t[c + 1] - t[c])
-    for d in range(1, len(refused)):
-        refused[d] = 0 * whole
+    for d in range(1, len(rejected)):
+        rejected[d] = 0 * whole
     for right in range(last + 1):
         between, own = 0 * whole, level[right - 1] if 0 < right < last else whole
         while height > 0:
@@ -491,8 +505,8 @@ def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore
             if upper > between:
                 here, there = t[left], t[right]
                 steep = (upper - between) * (part[right] - part[left]) / (there - here)
-                for d in range(1, len(refused)):
-                    refused[d] += steep * (there - here)
+                for d in range(1, len(rejected)):
+                    rejected[d] += steep * (there - here)
                     here, there = here * t[left], there * t[right]
             if other > own:
                 break
@@ -502,14 +516,16 @@ def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore
         height += 1
 
 
-def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray, drawn: int) -> np.ndarray:
+def _selection_probabilities(
+    plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray, drawn: int
+) -> np.ndarray:
     """Probability that each position is selected: tokens int (m, k), `drawn` of them present in each row -> (m, k).
 
     Rows with another number of tokens, which have probability 0, get arbitrary values and do not affect other rows.
     """
     there = tokens >= 0
-    masses, law = (np.where(there, xp.double(x[tokens]), 0) for x in (q, plan.law))
-    take = xp.minimum(xp.divide(xp.double(p[tokens]), law, 0), 1)
+    masses, selected = (np.where(there, xp.double(x[tokens]), 0) for x in (q, plan.selected))
+    take = xp.minimum(xp.divide(xp.double(p[tokens]), selected, 0), 1)
     place = np.full(tokens.shape, -1)  # index in the head
     for i, token in enumerate(plan.head):
         place[tokens == token] = i
@@ -517,11 +533,11 @@ def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.nda
     order = np.argsort(~there, axis=-1, kind="stable")[:, :drawn]
     used, fresh = xp.full((2, order.shape[-1]), 0, like=masses)
     memory = (np.zeros(order.shape[-1], dtype=np.int64), used, fresh, choice)
-    for_floats(_choose, masses)(order, place, plan.rank[tokens], masses, take, k, plan.level, *plan[1:4], *memory)
+    for_floats(_sum_choice, masses)(order, place, plan.rank[tokens], masses, take, k, plan.level, *plan[1:4], *memory)
     return choice.astype(q.dtype)
 
 
-def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, used, fresh, choice):  # type: ignore[no-untyped-def]
+def _sum_choice(order, place, rank, mass, take, k, level, left, tail_first, own, bits, used, fresh, choice):  # type: ignore[no-untyped-def]
     """Sum `choice` over the numbers of used draft tokens, for rows whose present draft tokens are at the positions `order`, (m, c)."""
     nothing, count = 0 * level[0], order.shape[1]
     for row in range(len(order)):
@@ -556,7 +572,7 @@ def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, us
                     cut = nothing
                     if rank[row, at] < highest:  # a slice is fast in Python, too
                         cut = max(cut, level[rank[row, at] : highest].max())
-                    selected = first[bits[i]] * (rest - min(rest, cut))
+                    selected = tail_first[bits[i]] * (rest - min(rest, cut))
                     rest = min(rest, cut)
                     taken += selected * take[row, at]
                     choice[row, at] += used[i] * selected

@@ -24,8 +24,8 @@ Draws = dict[
 RESOLUTION = 2.0**-44
 
 
-def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
-    """`rule.select_draft`, by all tokens where no number of classes is given."""
+def selection_probabilities(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
+    """`rule.selection_probabilities`, by all tokens where no number of classes is given."""
     count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
     grouped = None if classes is None else layout(classes, max(drafts.shape[-1], 1))
     rank, level, selected = by_count(p, q, count, grouped)
@@ -150,8 +150,8 @@ def _curves(p, q, numbers, chances, least, start, group, f, t, g, behind, kinks)
     return groups, mass
 
 
-def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) -> Selection:
-    """`select_draft` by classes, coupled with p, or with the target's law r in its place. target: one with `ratios`.
+def selection_by_classes(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) -> Selection:
+    """`selection_probabilities` by classes, coupled with p, or with the target's law r in its place. target: one with `ratios`.
 
     r and the distribution m of the selected token are known by classes, r = by_p p + by_q q and m = slope q, and never written.
     drafts: int (..., k), i.i.d. from q.

@@ -92,11 +92,11 @@ class Optimal(SelectionRule):
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if Fact.INDEPENDENT in self.law.facts:
-            return select(p, q, drafts, self.classes)
+            return selection(p, q, drafts, self.classes)
         fixed = fixed_part(self.law, q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
         draws = xp.where(fixed >= 0, -1, drafts)
-        choice, selected = select_draft(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
+        choice, selected = selection_probabilities(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
@@ -104,10 +104,10 @@ class Optimal(SelectionRule):
         by_groups = Fact.INDEPENDENT in self.law.facts and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or not xp.on_host(p):
             return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
-        return host.select(p, q, drafts, self.classes, target)
+        return host.selection_by_classes(p, q, drafts, self.classes, target)
 
     def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
-        choice, selected = select_draft(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
+        choice, selected = selection_probabilities(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
         drafts, of_fixed = xp.concat((fixed, draws), axis=-1), xp.concat((fixed, 0 * draws - 1), axis=-1)
         choice = xp.concat((xp.astype(fixed < -1, p.dtype), choice), axis=-1)
         return drafts, couple(p, selected, choice, drafts, of_fixed)
@@ -121,26 +121,26 @@ class Optimal(SelectionRule):
         p, q = problem.p, problem.q
         fixed = fixed_part(self.law, q, problem.k)
         left = xp.with_zeros_at(p, fixed)
-        _, selected = select_draft(left, outside(q, fixed), xp.where(fixed < 0, 0, -1), self.classes)
+        _, selected = selection_probabilities(left, outside(q, fixed), xp.where(fixed < 0, 0, -1), self.classes)
         on_fixed = xp.where(fixed >= 0, xp.gather(p, fixed), 0).sum(-1)
         return on_fixed + xp.minimum(left, selected).sum(-1)
 
 
 @accelerated("optimal")
-def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
-    """`select_draft`, coupled with the target."""
+def selection(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
+    """`selection_probabilities`, coupled with the target."""
     if classes is not None and xp.on_host(p):
-        return host.select(p, q, drafts, classes)
-    choice, selected = select_draft(p, q, drafts, classes)
+        return host.selection_by_classes(p, q, drafts, classes)
+    choice, selected = selection_probabilities(p, q, drafts, classes)
     return couple(p, selected, choice, drafts)
 
 
 @accelerated("optimal")
-def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
+def selection_probabilities(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
     """Probabilities that each draft is selected, and the distribution m of the selected token: (..., k), (..., n).
 
     p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed); drafts: i.i.d. from q, absent
     ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
     sum_y min(p, m) is the largest that the distribution m of any selection can reach.
     """
-    return (host if xp.on_host(p) else device).select_draft(p, q, drafts, classes)
+    return (host if xp.on_host(p) else device).selection_probabilities(p, q, drafts, classes)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...lp.coupling import scaled_down
+from ...lp.flow_plan import scaled_down
 from ..model import Path
 
 Sets = Mapping[tuple[Path, ...], Fraction]  # the prefixes that a drafted tree holds, parents first, and its probability

@@ -59,7 +59,7 @@ class BlockVerification(PathRule):
             drafted = q if xp.holds_without_sync(token >= 0) else xp.where(xp.from_view(token, q) >= 0, q, 0)
             verifier.add(verifier.scaled(p), drafted, token)
             survivors.go_on(token)
-        return verifier.select(draws)
+        return verifier.accepted_path(draws)
 
 
 class PathVerifier:
@@ -88,7 +88,7 @@ class PathVerifier:
         wanted, offered = (xp.host_view(xp.gather(x, xp.from_view(token, x))) for x in (target, selected))
         self.weight = xp.minimum(xp.divide(wanted, offered, 0), 1)
 
-    def select(self, draws: Draws) -> PathSelection:
+    def accepted_path(self, draws: Draws) -> PathSelection:
         """Accept the longest prefix of the path that passes its test, and draw one token more from the mass left there.
 
         The last node of the longest path passes by its weight, with p left, as at all nodes without mass left.

@@ -9,7 +9,7 @@ from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw, Fact, outside
 from ...laws.fixed_tokens import fixed_first, law_at, n_fixed_is_constant
-from ...rules.optimal.rule import select_draft
+from ...rules.optimal.rule import selection_probabilities
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .block_verification import PathVerifier, Walk, verify
@@ -92,7 +92,7 @@ class Joint(PathRule):
         offered = tuple(tuple(token for token, _ in children) for children in lists)
         tops, draws = split_tops(law_at(law, walk.path), nodes.draft(walk.path), offered)
         here = (law, walk.path, key, tops, draws)
-        choice, selected = nodes.once(self, here, lambda: _select(nodes, walk, tops, draws))
+        choice, selected = nodes.once(self, here, lambda: _selection_at(nodes, walk, tops, draws))
         tokens, step = tops + draws, (tops, sum(token >= 0 for token in draws))
         for token in sorted(set(tokens) - {-1}):
             probability = sum(chance for chance, other in zip(choice, tokens, strict=True) if other == token)
@@ -120,11 +120,11 @@ class Joint(PathRule):
             token = xp.gather(xp.concat(offered, axis=-1), draws.index(choice, 2 + depth))
             verifier.add(target, selected, token)
             if xp.holds_without_sync(~survivors.go_on(token)):
-                return verifier.select(draws)
-        return verifier.select(draws)
+                return verifier.accepted_path(draws)
+        return verifier.accepted_path(draws)
 
 
-def _select(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any], Array]:
+def _selection_at(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any], Array]:
     """P(each child is selected | their tokens), and the distribution (n,) of the selected token."""
     p, q = nodes.target(walk.path), nodes.draft(walk.path)
     choice, selected = select_child(walk.weights[-1] * p, q, xp.integers(tops, like=p), xp.integers(draws, like=p))
@@ -135,11 +135,12 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
     """Return P(each child is selected), (..., j + r), tops first, and the distribution m (..., n) of the selected token.
 
     target: (..., n) masses w p with sum w <= 1. tops: int (..., j), distinct top tokens T of q. draws: (..., r), i.i.d. from q outside
-    T; absent ones are -1. The probabilities sum to 1 (0 without a child), and m to their expectation. Without tops this is
-    `select_draft`. With tops, a draw x is selected from the distribution m_R that is optimal for w p outside T. Where m_R(x) > w p(x),
-    a share of the excess moves to T in proportion to p, so that m = w p on T. Hence sum min(w p, m) is the optimum w p(T) + sum outside
-    T of min(w p, m_R). Without draws T gets all, with m = p / p(T). Other shares are equally good for one token; on trees of 21 and 28
-    nodes, moving all the excess or only the highest part made no visible difference in 1,500 iterations.
+    T; absent ones are -1. The probabilities sum to 1 (0 without a child), and m to their expectation.
+
+    Without tops this is `selection_probabilities`. With tops, a draw x is selected from the distribution m_R that is optimal for w p
+    outside T. Where m_R(x) > w p(x), a share of the excess moves to T in proportion to p, so that m = w p on T. Hence sum min(w p, m) is
+    the optimum w p(T) + sum outside T of min(w p, m_R). Without draws T gets all, with m = p / p(T). Other shares are equally good for one
+    token; on trees of 21 and 28 nodes, moving all the excess or only the highest part made no visible difference in 1,500 iterations.
     """
     if not tops.shape[-1]:
         return _select_draw(target, q, draws, classes)
@@ -157,13 +158,13 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
 
 
 def _select_draw(target: Array, q: Array, draws: Array, classes: int | None) -> tuple[Array, Array]:
-    """`select_draft`, with a shortcut if no row has more than one draw: that one is selected, with distribution q."""
+    """`selection_probabilities`, with a shortcut if no row has more than one draw: that one is selected, with distribution q."""
     present = draws >= 0
     if xp.holds_without_sync(xp.host_view(present).sum(-1) <= 1):
         drawn = present.any(-1)[..., None]
         return xp.astype(present, q.dtype), q if xp.holds_without_sync(drawn) else xp.where(drawn, q, 0)
     if not xp.on_host(draws) or draws.ndim == 1 or len(draws) == 1:
-        return select_draft(target, q, draws, classes)
+        return selection_probabilities(target, q, draws, classes)
     # On the host each row is solved by itself, and in a batch once for every number of draws in it.
     rows = [slice(row, row + 1) for row in range(len(draws))]
     choices, laws = zip(*(_select_draw(target[row], q[row], draws[row], classes) for row in rows), strict=True)

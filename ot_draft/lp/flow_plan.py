@@ -18,7 +18,7 @@ from .program import Program, RawSolution
 
 
 @dataclass(frozen=True, eq=False)
-class Coupling(Plan):
+class FlowPlan(Plan):
     """Transport plan from a flow: mass from each draft set S to each output y in S.
 
     numerators: (pairs,) flow in units of 1 / denominator, by the pairs (S, y) of the program. The flow satisfies all constraints of the
@@ -80,12 +80,12 @@ class Coupling(Plan):
         return dict(zip(self.program.token_sets, zip(self.program.set_mass, shares, strict=True), strict=True))
 
 
-def feasible(program: Program, raw: RawSolution) -> Coupling:
+def feasible(program: Program, raw: RawSolution) -> FlowPlan:
     """The plan from the solver's flow, rounded down so that all constraints hold exactly."""
     flow, unit = in_units(raw)
     sets, tokens = program.capacities(unit)
     flow = scaled_down([max(0, mass) for mass in flow], program.rows.tolist(), sets)
-    return Coupling(program, tuple(scaled_down(flow, program.tokens.tolist(), tokens)), unit)
+    return FlowPlan(program, tuple(scaled_down(flow, program.tokens.tolist(), tokens)), unit)
 
 
 def in_units(raw: RawSolution) -> tuple[list[int], int]:
@@ -116,13 +116,13 @@ def scaled_down(masses: Collection[int], groups: Sequence[Any], limits: Any) -> 
     ]
 
 
-def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
-    """Verify a coupling and a token set on the exact problem. Raises SolverFailed if one is wrong.
+def certify(plan: FlowPlan, token_set: np.ndarray) -> Certificate:
+    """Verify a plan and a token set on the exact problem. Raises SolverFailed if one is wrong.
 
     The verification is independent of the solver: all constraints are summed again, and the cut is computed by the draft law and compared
     with the sum over draft sets.
     """
-    program = coupling.program
+    program = plan.program
     upper = Fraction(cut_value(program.exact, token_set))
     masses = zip(program.token_sets, program.set_mass, strict=True)
     inside = sum((mass for tokens, mass in masses if token_set[list(tokens)].all()), Fraction(0))
@@ -131,26 +131,26 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
             f"{type(program.exact.law).__name__}: P(all drafts in H) differs between its prefix probabilities and its draft tuples."
             " Correct the draft law."
         )
-    _check_feasible(coupling)
-    if coupling.value > upper:
+    _check_feasible(plan)
+    if plan.value > upper:
         raise SolverFailed(
-            f"a coupling of value {coupling.value} exceeds the cut {upper}. This is a bug in ot_draft; please report it."
+            f"a plan of value {plan.value} exceeds the cut {upper}. This is a bug in ot_draft; please report it."
         )
-    return Certificate(coupling.value, upper, token_set, read_from(program.problem))
+    return Certificate(plan.value, upper, token_set, read_from(program.problem))
 
 
-def _check_feasible(coupling: Coupling) -> None:
-    program = coupling.program
-    for row, token, mass in zip(program.rows.tolist(), program.tokens.tolist(), coupling.numerators, strict=True):
+def _check_feasible(plan: FlowPlan) -> None:
+    program = plan.program
+    for row, token, mass in zip(program.rows.tolist(), program.tokens.tolist(), plan.numerators, strict=True):
         if mass < 0 or token not in program.token_sets[row]:
             raise SolverFailed(
-                f"the flow from {program.token_sets[row]} to {token} is not allowed: {mass} / {coupling.denominator}"
+                f"the flow from {program.token_sets[row]} to {token} is not allowed: {mass} / {plan.denominator}"
             )
     sides = (("draft set", program.rows, program.set_mass), ("token", program.tokens, program.token_mass))
     for name, groups, bounds in sides:
-        used = totals(groups, coupling.numerators, len(bounds))
+        used = totals(groups, plan.numerators, len(bounds))
         for i, (mass, bound) in enumerate(zip(used, bounds, strict=True)):
-            if mass * bound.denominator > bound.numerator * coupling.denominator:
+            if mass * bound.denominator > bound.numerator * plan.denominator:
                 raise SolverFailed(
                     f"the flow of {name} {i} exceeds its mass {bound}. This is a bug in ot_draft; please report it."
                 )
