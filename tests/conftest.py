@@ -74,11 +74,11 @@ def limit_searches(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
 
 @pytest.fixture
 def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
-    """`check` looks for a counterexample a tenth as long as it does for its users, but in the nightly run."""
+    """`check` searches for 4 % of the time that it has for its users, except in the nightly run."""
     if hypothesis.settings().max_examples < NIGHTLY:
-        limit_searches(monkeypatch, large_property_seconds=0.5)
+        limit_searches(monkeypatch, large_property_seconds=0.2)
         lossless = importlib.import_module("ot_draft.verify.rule.lossless")
-        monkeypatch.setattr(lossless, "EXTENT", dataclasses.replace(lossless.EXTENT, unseen_calls_seconds=0.15))
+        monkeypatch.setattr(lossless, "EXTENT", dataclasses.replace(lossless.EXTENT, unseen_calls_seconds=0.06))
 
 
 @pytest.fixture

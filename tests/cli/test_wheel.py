@@ -29,7 +29,8 @@ from ot_draft.cli import main
 told = {"package": str(Path(ot_draft.__file__).parents[1])}
 for name, words in json.loads(sys.argv[1]).items():
     done = CliRunner().invoke(main, words)
-    told[name] = {"status": done.exit_code, "output": done.stdout, "errors": done.stderr}
+    loaded = sorted(each for each in sys.modules if each.startswith("ot_draft.decoding."))
+    told[name] = {"status": done.exit_code, "output": done.stdout, "errors": done.stderr, "loaded": loaded}
 print("TOLD" + json.dumps(told))
 """
 
@@ -82,6 +83,13 @@ def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_command_runs(told: Any, name: str) -> None:
     found = told[0][name]
     assert found["status"] == 0, found
+
+
+def test_one_text_is_decoded_without_the_benchmark(told: Any) -> None:
+    """What times methods is loaded for a comparison alone. The modules are those after the first command."""
+    loaded = told[0]["live"]["loaded"]
+    assert "ot_draft.decoding.loop" in loaded and not [each for each in loaded if "benchmark" in each]
+    assert [each for each in told[0]["compare"]["loaded"] if "benchmark" in each]
 
 
 def test_what_the_commands_make(told: Any) -> None:
