@@ -130,9 +130,9 @@ def differences(asked: list[dict[str, Any]], answered: list[dict[str, Any]]) -> 
 
 
 def test_the_mathematics_are_the_librarys(tmp_path: Path) -> None:
-    """Optimum, token set, and for three rules every entry of the transport plan, on 300 problems (Optimal's where it is one only)."""
-    asked = problems(300)
-    assert sum(has_ties(otd.Problem(each["p"], each["q"])) for each in asked) < 150
+    """Optimum, token set, and for three rules every entry of the transport plan, on 150 problems (Optimal's where it is one only)."""
+    asked = problems(150)
+    assert sum(has_ties(otd.Problem(each["p"], each["q"])) for each in asked) < 75
     assert differences(asked, answers(mathematics(), asked, tmp_path)) == []
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from slow import slow
 
 import ot_draft as otd
 from ot_draft.cli import main
@@ -355,7 +356,7 @@ def test_sweep_prints_the_same_forms(tmp_path: Path) -> None:
     assert max(map(len, sweep().splitlines())) <= 80
 
 
-@pytest.mark.parametrize(("width", "inches"), [("column", 3.3), ("page", 6.9)])
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.3), slow("page", 6.9)])
 def test_pictures_are_as_wide_as_asked_with_text_of_8_and_9_points(width: str, inches: float, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file = pairs_of(tmp_path / "pairs.npz", 5, 6)
@@ -599,7 +600,7 @@ def test_a_rule_is_marked_under_the_draft_law_for_which_it_is_wrong(own: Path, t
     assert "AnyLaw under without-replacement is not lossless: total variation distance " in found.stderr
 
 
-@pytest.mark.parametrize("name", ["Overwrites", "OverwritesFloats"])
+@pytest.mark.parametrize("name", ["Overwrites", slow("OverwritesFloats")])
 def test_a_rule_that_overwrites_its_arguments_is_marked(name: str, own: Path, tmp_path: Path) -> None:
     found = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--rules", f"{own}:{name}")
     changed = {"Overwrites": "p", "OverwritesFloats": "q"}[name]

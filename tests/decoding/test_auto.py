@@ -248,9 +248,9 @@ def test_it_follows_a_text_that_changes() -> None:
     def accepts(number: int) -> float:
         return 0.9 if number // 300 % 2 else 0.05
 
-    sizes = np.array([played(accepts, linear(0.1, 0.05), 1200, seed)[2] for seed in range(12)])
+    sizes = np.array([played(accepts, linear(0.1, 0.05), 1200, seed)[2] for seed in range(8)])
     # What was good for long is given up more slowly than what never was: 60 steps after the change it is tried again now and then, in
-    # .43 +- .02 of the steps (with fifteen shapes .41 +- .02; three texts of these twelve had .40).
+    # .43 +- .02 of the steps (with fifteen shapes .41 +- .02; three of twelve texts had .40).
     for start, plain in ((60, 0.9), (660, 0.55)):
         assert np.mean(sizes[:, start : start + 240] == 0) > plain
     for start in (330, 930):

@@ -67,7 +67,7 @@ QUICK = [*(f"{name}, nan" for name in MODEL_DRAFTS), "k-seq, -inf", "joint, -inf
 def test_a_draft_without_a_law_draws_uniformly(name: str, found: float, places: slice) -> None:
     """As the reference does, token for token, with every rule and tree."""
     pair, policy = pair_losing(found, True, places), ALL[name]()
-    options = DecodeOptions(SamplingParams(0.9, top_p=0.95), max_tokens=6, seed=3)
+    options = DecodeOptions(SamplingParams(0.9, top_p=0.95), max_tokens=4, seed=3)
     made = decode(pair, PROMPTS, policy, options)
     assert sum(int(step.without_law.sum()) for step in made.steps if step.without_law is not None) > 0
     if name != "auto":  # it chooses by the whole batch

@@ -93,7 +93,7 @@ def law_of_text(prompt: list[int]) -> np.ndarray:
 def found(kind: str, prompt: list[int]) -> tuple[float, float]:
     """The chance of what is emitted under the target's law of the text, and tokens a call."""
     pair, drafting = drafted(kind)
-    texts = TEXTS // 4 if kind == "slem" else TEXTS  # its draft model reads one text after the other
+    texts = TEXTS // 6 if kind == "slem" else TEXTS  # its draft model reads one text after the other
     done = decode(pair, [prompt] * texts, drafting, DecodeOptions(max_tokens=EMITTED, stop=()))
     counts = np.zeros((N,) * EMITTED)
     np.add.at(counts, tuple(np.array(done.tokens).T), 1)

@@ -53,7 +53,7 @@ from ot_draft.trees.drafting.baselines import ConfidentTree  # noqa: E402
 paths, rules = otd.trees, otd.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]
 SUBSET = [0, 1, 2, 3, 5, 7, 8, 11]
-OPTIONS = DecodeOptions(max_tokens=20, seed=7)
+OPTIONS = DecodeOptions(max_tokens=14, seed=7)
 
 
 @cache
@@ -74,7 +74,7 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "skip the first": partial(self_pair, "skip:0"),
     "exit": partial(self_pair, "exit:2"),
 }
-EACH_PAIR = pytest.mark.parametrize("of", slow_except(PAIRS, "states", "skip the first", "exit"))
+EACH_PAIR = pytest.mark.parametrize("of", slow_except(PAIRS, "states", "exit"))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def expected(of: str, name: str, row: int) -> list[int]:
 @pytest.mark.parametrize("of", slow_except(PAIRS, "states", "skip the first"))
 def test_the_engine_equals_the_reference_where_draftings_take_turns(of: str) -> None:
     for row, prompt in enumerate(PROMPTS):
-        options = replace(OPTIONS, rows=[row], max_tokens=30)
+        options = replace(OPTIONS, rows=[row], max_tokens=20)
         assert decode(PAIRS[of](), [prompt], changing(), options).tokens == [
             reference_decode(PAIRS[of](), prompt, changing(), options, row)
         ]
@@ -144,7 +144,7 @@ def test_the_engine_equals_the_reference_where_draftings_take_turns(of: str) -> 
 
 @EACH_PAIR
 def test_a_greedy_text_is_the_targets(of: str) -> None:
-    options = DecodeOptions(SamplingParams(0.0), max_tokens=24, stop=(), draft_sampling=SamplingParams(1.0))
+    options = DecodeOptions(SamplingParams(0.0), max_tokens=16, stop=(), draft_sampling=SamplingParams(1.0))
     plain = decode(PAIRS[of](), PROMPTS, Drafting.autoregressive(), options)
     for name in ("one path", "tree", "ours", "lookup and model"):
         made = decode(PAIRS[of](), PROMPTS, PLANS[name](), options)

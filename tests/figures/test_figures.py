@@ -31,7 +31,7 @@ TINY: dict[str, dict[str, Any]] = {
     "acceptance_random": {"count": 2, "ks": (1, 8)},
     "lossy": {"limit": 2},
     "acceptance_real": {"limit": 2, "ks": (1, 8)},
-    "classes": {"n": 300, "ks": (2, 8), "classes": (16, 64)},
+    "classes": {"n": 100, "ks": (2, 8), "classes": (16, 64)},
     "construction": {},
     "hybrid": {"limit": 2, "ks": (1, 2)},
     "without_replacement": {"count": 2, "ks": (1, 2)},

@@ -39,7 +39,7 @@ def run(out: Path, *words: str) -> str:
     return done.output
 
 
-@pytest.mark.parametrize(("width", "inches"), [("column", 3.35), ("page", 7.0)])
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.35), slow("page", 7.0)])
 @pytest.mark.parametrize("name", [slow("khisti_figure_2"), "acceptance_bernoulli"])
 @pytest.mark.usefixtures("no_page")
 def test_pictures_have_the_width_and_letters_that_can_be_read(out: Path, name: str, width: str, inches: float) -> None:

@@ -368,10 +368,10 @@ ONE_DRAFT = [rule for rule in otd.rules.ALL if valid_under(rule, otd.IID(), 1)]
 def test_a_path_that_might_have_ended_is_selected_from_as_a_chain(rule: otd.SelectionRule) -> None:
     """Its one draft of a level stands among places for more."""
     model = SimulatedModel(n=12)
-    roots = [model.root(i) for i in range(40)]
+    roots = [model.root(i) for i in range(20)]
     path, chain = otd.trees.StoppedPath(3, threshold=1.0), otd.trees.FixedTree.chains(1, 3)
     token_wise, generator = otd.trees.TokenWise(rule), np.random.default_rng(6)
-    drawn, chosen = generator.random((40, 3)), generator.random((40, token_wise.n_uniforms(chain.bounds)))
+    drawn, chosen = generator.random((20, 3)), generator.random((20, token_wise.n_uniforms(chain.bounds)))
     one, other = (
         token_wise.select(otd.trees.drafting.draft_trees(drafting, model, roots, drawn), chosen)
         for drafting in (path, chain)

@@ -485,7 +485,7 @@ def equal_drafts_once(p: Array, q: Array, drafts: Array, generator: np.random.Ge
     return from_law(p, generator.random())
 
 
-@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("seed", [0, slow(4)])
 def test_evidence_below_the_limit_is_no_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 10,000 calls the e-value is 10^9 to 10^10, of 10^10.7: more calls decide, and without them nothing is decided."""
     assert check_sampler(equal_drafts_once, k=2, seed=seed)["output_distribution"].status == "failed"
