@@ -81,5 +81,5 @@ def _extent(size: Size) -> int:
 
 def _said(size: Size) -> str:
     n, held, k, different, decades = size
-    masses = f", probabilities down to 1e-{decades}" if decades else ""
-    return f"n <= {n} with q > 0 on <= {held}, k <= {k} with <= {different} distinct draft tokens{masses}"
+    masses = f", probabilities >= 1e-{decades}" if decades else ""
+    return f"n <= {n} (q > 0: {held}), k <= {k} (distinct: {different}){masses}"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..ranges import Range
 from .properties import ALL, of_category
-from .recording import WRITES
+from .recording import NO_DRAFTS, WRITES
 
 RuleOutcome = Outcome[RuleEvidence]
 
@@ -160,10 +160,14 @@ class Answers:
     def _robust(self) -> str:
         if self.findings:
             return f"{len(self.findings)} finding{'s' * (len(self.findings) > 1)} ({', '.join(self.findings)})"
+        if not self.robust:
+            return "not asked"
         skipped = ", ".join(each.check for each in self.robust if each.status == Status.SKIPPED)
-        looked_at = any(each.status == Status.PASSED for each in self.robust)
-        said = "yes" if looked_at else "not decided"
-        return (said + (f" (skipped: {skipped})" if skipped else "")) if self.robust else "not asked"
+        refusals = [each.evidence.refusal for each in self.robust]
+        no_drafts = next((each for each in refusals if each.startswith(NO_DRAFTS)), "")
+        limits = "; ".join(filter(None, (skipped and f"skipped: {skipped}", no_drafts)))
+        said = "yes" if any(each.status == Status.PASSED for each in self.robust) else "not decided"
+        return f"{said} ({limits})" if limits else said
 
 
 def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:

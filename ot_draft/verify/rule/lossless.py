@@ -343,8 +343,12 @@ def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
     for drafted in (*padded, np.full_like(padded[0], -1)):
         if seen := _wrong_for(rule, problem, (drafted, weight), convert):
             remedy = "; -1 is an absent draft: accept it with probability 0, or raise otd.InvalidDrafts"
-            with suppress(Exception):  # a rule may take k columns only
+            with suppress(Exception):  # a rule may take k columns only, or one column less
                 if _wrong_for(rule, problem, (drafts, weight), convert):  # then absent drafts are not the cause
+                    remedy = ""
+            with suppress(Exception):
+                full = tuples_of(problem)
+                if full is not None and _wrong_for(rule, problem, full[0], convert):
                     remedy = ""
             raise seen.said(f"drafts like {drafted[-1].tolist()}: ", remedy).counterexample(problem, decides=False)
 

@@ -162,15 +162,15 @@ def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] 
             f"rule must be an instance of a subclass of otd.SelectionRule, got {rule!r}. Pass a selection rule."
         )
     if not isinstance(getattr(rule, "law", None), DraftLaw):  # a user's class may have none, or anything for one
-        raise InvalidArgument(f"{rule.name}.law must be a draft law. Write  law = otd.IID()  in the class.")
+        raise InvalidArgument(f"{type(rule).__name__}.law must be a draft law. Write  law = otd.IID()  in the class.")
     if isinstance(rule.claims, str):
         raise InvalidArgument(
-            f"{rule.name}.claims must be a tuple of names, got {rule.claims!r}. Write  claims = ({rule.claims!r},)."
+            f"{type(rule).__name__}.claims must be a tuple of names, got {rule.claims!r}. Write  claims = ({rule.claims!r},)."
         )
     known = [each.name for each in CLAIMS]
     if unknown := [str(name) for name in rule.claims if name not in known]:  # what no property here can check
         raise InvalidArgument(
-            f"{rule.name}.claims must be among {', '.join(known)}, got {', '.join(unknown)}. Correct the names."
+            f"{type(rule).__name__}.claims must be among {', '.join(known)}, got {', '.join(unknown)}. Correct the names."
         )
     not_made = [each for each in CLAIMS if properties is None and each.name not in rule.claims]
     return [each for each in choose(properties) if each not in not_made]

@@ -20,6 +20,9 @@ from .rule_property import RuleProperty
 WRITES = "the rule writes into p, q or drafts, which are the caller's: write into a copy, x = xp.copy(p), or make a new array"
 
 
+NO_DRAFTS = "without k = 0"  # start of the message on a rule that raises an error if there is no draft token
+
+
 class Refusal(Exception):
     """The rule raised an error by which it declines a problem."""
 
@@ -42,7 +45,16 @@ class RecordingRule:
         return getattr(self.rule, name)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        """The rule's selection. Raises Refusal or Crash for what it raises."""
+        """The rule's selection. Raises Refusal or Crash for what it raises; without draft tokens (k = 0) Refusal for every error."""
+        try:
+            return self._selection(p, q, drafts)
+        except Crash as crash:
+            if drafts.shape[-1]:
+                raise
+            said = str(crash).partition(" Remedy: ")[0].removesuffix(".")
+            raise Refusal(f"{NO_DRAFTS}, where it {said}") from crash
+
+    def _selection(self, p: Array, q: Array, drafts: Array) -> Selection:
         before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
         try:
             given = self._on_copies(p, q, drafts) if self.copies else self.rule(p, q, drafts)
@@ -51,13 +63,13 @@ class RecordingRule:
         except (DraftSelectionError, NotImplementedError) as error:
             if str(error):  # with a message the rule declines the problem
                 raise Refusal(" ".join(str(error).split())) from error
-            raise _crash(error, is_exact(p), drafts.shape[-1]) from error
+            raise _crash(error, is_exact(p)) from error
         except BaseException as error:  # SystemExit, too: its status would be ours
-            raise _crash(error, is_exact(p), drafts.shape[-1]) from error
+            raise _crash(error, is_exact(p)) from error
         try:
             selection = checked(given, p, drafts)
         except InvalidArgument as error:
-            raise _crash(error, False, drafts.shape[-1]) from error
+            raise _crash(error, False) from error
         kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
         self.ranges.setdefault(kind, Range()).add(before)
         return selection
@@ -85,12 +97,12 @@ class RecordingRule:
         return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
 
 
-def _crash(error: BaseException, exact: bool, k: int) -> Crash:
+def _crash(error: BaseException, exact: bool) -> Crash:
     text, name = " ".join(str(error).split()).removesuffix("."), type(error).__name__
-    return Crash(f"raised {name}{f': {text}' if text else ''}. Remedy: {_remedy(error, text, exact, k)}")
+    return Crash(f"raised {name}{f': {text}' if text else ''}. Remedy: {_remedy(error, text, exact)}")
 
 
-def _remedy(error: BaseException, text: str, exact: bool, k: int) -> str:
+def _remedy(error: BaseException, text: str, exact: bool) -> str:
     """Return the change that fixes a rule that raised this error with this text."""
     # Words of NumPy and torch in errors about arrays that must not be written to.
     if any(words in text for words in ("written-to tensor", "read-only", "in-place", "inplace")):
@@ -110,9 +122,7 @@ def _remedy(error: BaseException, text: str, exact: bool, k: int) -> str:
     )
     of_axes = isinstance(error, IndexError | InvalidArgument) or any(word in text.lower() for word in axes)
     of_axes = of_axes and not isinstance(error, KeyError | AttributeError | NameError)
-    if k == 0 and of_axes:
-        remedy = "drafts is (..., 0), as k = 0: return accept of that shape, and p as the residual"
-    elif type(error) is ZeroDivisionError:
+    if type(error) is ZeroDivisionError:
         remedy = "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"
     elif type(error) is AssertionError:
         remedy = 'if the rule is for some k only, raise otd.InvalidArgument("why") instead of the assertion, or pass --k (k=)'
@@ -130,7 +140,7 @@ def _remedy(error: BaseException, text: str, exact: bool, k: int) -> str:
         remedy = (
             "the error is in the rule's own code, not in shapes of arrays; the Python of this problem raises it again"
         )
-    if k == 0 or isinstance(error, ValueError | NotImplementedError):
+    if isinstance(error, ValueError | NotImplementedError):
         remedy += '; to say that the rule does not take a problem, raise otd.InvalidArgument("why")'
     return remedy
 

@@ -75,6 +75,24 @@ def test_wrong_on_no_proper_problem_is_lossless_with_a_finding(decide: Decide) -
         report.raise_if_failed()
 
 
+def takes_the_first_column(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    assert drafts[..., 0].shape == drafts.shape[:-1]
+    return right(p, q, drafts)
+
+
+def q_without_drafts(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    return right(p, q, drafts) if drafts.shape[-1] else otd.Selection(right(p, q, drafts).accept, q)
+
+
+def test_an_error_for_k_0_restricts_the_rule_and_a_wrong_residual_there_is_a_finding() -> None:
+    report = checked(takes_the_first_column)
+    assert report.lossless == "yes" and report.passed and not report.findings
+    assert report.answers.lines()[1].startswith(
+        "robust: yes (without k = 0, where it raised IndexError: index 0 is out"
+    )
+    assert [each.check for each in checked(q_without_drafts).findings] == ["extreme_cases"]
+
+
 def forgets(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return otd.Selection(right(p, q, drafts).accept, p)
 
@@ -189,7 +207,7 @@ def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> N
     found = Answers([report["output_distribution"], *everything])
     said = found.lines()[0]
     assert said.startswith("lossless: yes, on all problems tried") and "problems (only three tokens)" in said
-    assert found.tried_lines()[1].endswith("n <= 3 with q > 0 on <= 2, k <= 4 with <= 2 distinct draft tokens")
+    assert found.tried_lines()[1].endswith("n <= 3 (q > 0: 2), k <= 4 (distinct: 2)")
 
 
 @pytest.mark.parametrize(
@@ -538,9 +556,14 @@ def no_residual(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 def test_the_remedy_for_absent_drafts_is_told_only_where_they_are_the_cause() -> None:
     """A rule that is wrong without absent drafts, too, gets no advice on -1."""
-    for decide, told in ((ignores_absent, True), (no_residual, False)):
-        outcome = check_rule(Rule(decide), 5, ["padded_drafts"])["padded_drafts"]
-        assert outcome.status == "failed" and ("-1 is an absent draft" in outcome.evidence.reason) == told
+    for decide, told in (
+        (ignores_absent, True),
+        (no_residual, False),
+        (wrong_for_three, False),
+        (no_residual_for_three, False),
+    ):
+        outcome = check_rule(Rule(decide), 12, ["padded_drafts"], k=3)["padded_drafts"]
+        assert outcome.status == "failed" and ("-1 is an absent draft" in outcome.evidence.reason) == told, decide
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -552,6 +575,10 @@ def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_dra
 def wrong_for_three(p: Any, q: Any, drafts: Any) -> otd.Selection:
     found = right(p, q, drafts)
     return otd.Selection(found.accept / (2 if drafts.shape[-1] == 3 else 1), found.residual)
+
+
+def no_residual_for_three(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    return otd.Selection(exactly(3)(p, q, drafts).accept, p)
 
 
 def test_only_the_number_of_drafts_that_is_asked_for_counts() -> None:
