@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import importlib
 import importlib.util
@@ -62,14 +61,14 @@ def loaded_once() -> None:
     law = rules.KSeq().law
     for claim, examples in product(properties.ALL, (5, 20, 30)):
         if not isinstance(claim.cases(law), list) and (examples < 30 or not claim.large):
-            number = min(examples * (search.LIMITS.large_property_problems if claim.large else 1), claim.most)
+            number = min(examples * (search.SearchLimits().large_property_problems if claim.large else 1), claim.most)
             search.drawn_problems(claim.cases, law, (), number, 0, None)
 
 
 def limit_searches(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
     """Change limits of `check` for one test."""
     search = importlib.import_module("ot_draft.verify.rule.search")
-    monkeypatch.setattr(search, "LIMITS", dataclasses.replace(search.LIMITS, **limits))
+    monkeypatch.setattr(search, "SearchLimits", partial(search.SearchLimits, **limits))
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
     if hypothesis.settings().max_examples < NIGHTLY:
         limit_searches(monkeypatch, large_property_seconds=0.2)
         lossless = importlib.import_module("ot_draft.verify.rule.lossless")
-        monkeypatch.setattr(lossless, "EXTENT", dataclasses.replace(lossless.EXTENT, unseen_calls_seconds=0.06))
+        monkeypatch.setattr(lossless, "UNSEEN_CALLS_SECONDS", 0.06)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..outcome import Outcome, RuleEvidence, Status
 from .rule_property import RuleProperty
-from .search import LIMITS, Search
+from .search import Search, SearchLimits
 from .time_limit import WALL_PER_CPU, TimeLimit
 
 
@@ -27,9 +27,9 @@ class ChildMessage(NamedTuple):
     stopped: str = ""
 
 
-def silent_seconds() -> float:
+def silent_seconds(limits: SearchLimits) -> float:
     """Wall-clock seconds without a message after which the parent ends a child: its rule then blocks all other threads."""
-    return WALL_PER_CPU * LIMITS.first_problem_seconds
+    return WALL_PER_CPU * limits.first_problem_seconds
 
 
 def can_fork() -> bool:
@@ -61,7 +61,7 @@ class Child(AbstractContextManager["Child"]):
             self._begin()
         try:
             self._connection.send(self._properties.index(claim))
-            longest = silent_seconds()
+            longest = silent_seconds(self._search.limits)
             stuck = ChildMessage(stopped=f"gave no answer, and let nothing else run, for {longest:.0f} s")
             while (answer := self._connection.recv() if self._connection.poll(longest) else stuck) is None:
                 pass  # the child is alive

@@ -42,25 +42,8 @@ from .strategies import (
 )
 
 SLACK = 1e-9  # max. sum of differences of an output distribution of floats that a rule returns for Fractions
+UNSEEN_CALLS_SECONDS = 1.5  # max. CPU time of calls between two comparisons of the output distribution
 ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # max. sum of differences by rounding, at an engine's sizes
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Limits of the work on one problem.
-
-    unseen_calls, unseen_calls_seconds: calls between two comparisons of the output distribution, and the CPU time after which they end.
-    single_tuples: maximum number of draft tuples that are also given one by one. exact_cells: maximum draft tuples times tokens times
-    pairs in Fractions.
-    """
-
-    unseen_calls: int = 6_000
-    unseen_calls_seconds: float = 1.5
-    single_tuples: int = 16
-    exact_cells: int = 1_500
-
-
-EXTENT = Extent()
 
 
 def slack_of(*values: Array) -> float:
@@ -246,10 +229,10 @@ def output_distribution_in_batches(rule: SelectionRule, problem: Problem) -> Non
     _compare_with_target(rule, problem)
 
 
-def _compare_with_target(rule: Any, problem: Problem) -> None:
-    """Compare in Fractions; if that takes long, only after float64 shows an error."""
+def _compare_with_target(rule: Any, problem: Problem, exact_cells: int = 1_500) -> None:
+    """Compare in Fractions; above exact_cells, draft tuples times tokens times pairs, only after float64 shows an error."""
     try:
-        output = output_of(rule, problem, as_given, EXTENT.exact_cells)
+        output = output_of(rule, problem, as_given, exact_cells)
     except NoProbabilities as error:
         raise Counterexample(problem, str(error)) from None
     if output is None and _wrong_in(rule, problem, in_numpy("float64"), ROUNDING["float64"]):
@@ -268,15 +251,18 @@ def _settled(rule: Any, problem: Problem, convert: Convert, seen: Difference) ->
     return seen.counterexample(problem)
 
 
-def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> Difference | None:
-    """Describe the error of the output distribution in floats beyond rounding; None if there is none."""
+def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float, single_tuples: int = 16) -> Difference | None:
+    """Describe the error of the output distribution in floats beyond rounding; None if there is none.
+
+    single_tuples: maximum number of draft tuples that are also given one by one.
+    """
     try:
         output = output_of(rule, problem, convert)
         if output is None:
             return None
         seen = off(output, problem, near)
         tuples = None if problem.batch or seen else tuples_of(problem)
-        if tuples and len(tuples[0][1]) <= EXTENT.single_tuples:
+        if tuples and len(tuples[0][1]) <= single_tuples:
             seen = off(calls.law_alone(rule, problem, tuples[0], convert), problem, near)
             return seen and replace(seen.said("called with p and q (n,), drafts (k,): "), tuple_by_tuple=True)
         return seen
@@ -386,10 +372,9 @@ def _alone(problem: Problem) -> list[Problem]:
 
 
 def _in_turn(
-    rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float, between: int | None = None
+    rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float, between: int = 6_000
 ) -> None:
-    """Compare pair after pair in the same memory. between: calls before the last round, whose results are ignored [EXTENT]."""
-    between = EXTENT.unseen_calls if between is None else between
+    """Compare pair after pair in the same memory. between: calls before the last round, whose results are ignored."""
     # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
     p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))
     pairs = _alone(problem)
@@ -397,7 +382,7 @@ def _in_turn(
     for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
         if turn is None:
             start, calls_left = process_time(), between
-            while calls_left and process_time() - start <= EXTENT.unseen_calls_seconds:
+            while calls_left and process_time() - start <= UNSEEN_CALLS_SECONDS:
                 rule(p, q, tuples[0][0][0].copy())
                 calls_left -= 1
             continue

@@ -19,7 +19,7 @@ from .answers import Answers, Lossless, RuleOutcome
 from .child import Child
 from .properties import properties_of
 from .rule_property import RuleProperty
-from .search import Search
+from .search import Search, SearchLimits
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ def check_rule(
     name: str = "",
     source: RuleSource | None = None,
     k: int | None = None,
+    limits: SearchLimits | None = None,
 ) -> RuleReport:
     """Check every property of a selection rule under the draft law that it declares.
 
@@ -177,6 +178,8 @@ def check_rule(
         Python code that makes the rule, for the counterexamples. Default: code derived from the attributes of the rule.
     k : int, optional
         The only number of drafts to try, for a rule that takes one number of drafts. None tries all numbers that the rule takes.
+    limits : SearchLimits, optional
+        Limits of time and work, for rules that are slow or compile.
 
     Returns
     -------
@@ -220,7 +223,9 @@ def check_rule(
         raise InvalidArgument(
             f"law must be hashable, got {rule.law!r}. Declare its class with @dataclass(frozen=True)."
         )
-    with Child(Search(rule, max_examples, seed, source, only=None if k is None else frozenset({k})), chosen) as child:
+    search = Search(rule, max_examples, seed, source, only=None if k is None else frozenset({k}))
+    search.limits = limits or search.limits
+    with Child(search, chosen) as child:
         for each in chosen:
             if reason := _settled(outcomes, each):
                 outcomes.append(each.outcome(Status.SKIPPED, reason=reason))

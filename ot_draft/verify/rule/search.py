@@ -31,13 +31,32 @@ from .time_limit import WALL_PER_CPU, NoLimit
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """Limits of a search. Seconds are CPU time; wall-clock time may be WALL_PER_CPU times as long.
+    """Limits of a check of a rule.
 
-    large_property_seconds, property_seconds: for a property of an engine's sizes, and for any other. slow_problem_seconds: after a
-    problem that takes longer, no larger one is tried. first_problem_seconds: for a first problem, which may import or compile.
-    large_property_problems: factor of the number of problems of a property of an engine's sizes. program_cells: maximum draft tuples
-    times tokens of such a problem if the rule solves a program. visible_distance: total variation distance of a counterexample above
-    which no larger one is sought.
+    Parameters
+    ----------
+    large_property_seconds : float, default=5
+        CPU time for a property of problems of an engine's sizes.
+    property_seconds : float, default=20
+        CPU time for any other property.
+    slow_problem_seconds : float, default=0.25
+        CPU time of a problem after which no larger one is tried.
+    first_problem_seconds : float, default=12
+        CPU time for a first problem, which may import or compile. Wall-clock time may be ten times as long.
+    large_property_problems : int, default=4
+        Factor of the number of problems of a property of an engine's sizes.
+    program_cells : int, default=100
+        Maximum number of draft tuples times tokens of such a problem if the rule solves a program.
+    visible_distance : float, default=0.001
+        Total variation distance of a counterexample above which no larger one is sought.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> from ot_draft.verify.rule import SearchLimits
+    >>> limits = SearchLimits(first_problem_seconds=60)  # for a rule that compiles
+    >>> otd.check_rule(otd.rules.KSeq(), 5, ["output_distribution"], limits=limits).passed
+    True
     """
 
     large_property_seconds: float = 5.0
@@ -47,9 +66,6 @@ class SearchLimits:
     large_property_problems: int = 4
     program_cells: int = 100
     visible_distance: float = 1e-3
-
-
-LIMITS = SearchLimits()
 
 
 @dataclass
@@ -195,7 +211,7 @@ class Search:
     seed: int
     source: RuleSource | None = None
     limit: NoLimit = field(default_factory=NoLimit)
-    limits: SearchLimits = field(default_factory=lambda: LIMITS)
+    limits: SearchLimits = field(default_factory=lambda: SearchLimits())  # noqa: PLW0108 tests replace the name
     drawn: Drawn = field(default_factory=dict)
     only: frozenset[int] | None = None
     taken: frozenset[int] | None = None  # found by the search; empty: all

@@ -21,7 +21,7 @@ from slow import slow
 import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft.verify.outcome import Status
-from ot_draft.verify.rule import RuleReport, check_rule, child, search
+from ot_draft.verify.rule import RuleReport, SearchLimits, check_rule, child
 from ot_draft.verify.rule.answers import Answers
 from ot_draft.verify.rule.lossless import exactness
 from ot_draft.verify.rule.properties import ALL, CLAIMS, of_category
@@ -400,16 +400,16 @@ class Unfinished(Rule):
         return right(p, q, drafts)
 
 
-def test_a_rule_that_was_stopped_half_way_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_was_stopped_half_way_begins_anew() -> None:
     """What the stopped call left behind ended with its process: the next property meets the rule as it was made."""
-    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, large_property_seconds=0.3))
     rule = Unfinished()
-    report = check_rule(rule, 20, ["engine_sizes", "output_distribution_in_batches", "boundary_cases"])
+    limits = SearchLimits(large_property_seconds=0.3)
+    report = check_rule(rule, 20, ["engine_sizes", "output_distribution_in_batches", "boundary_cases"], limits=limits)
     assert report["engine_sizes"].evidence.interrupted and not report.failures and not rule.state["busy"]
     assert report["boundary_cases"].status == "passed"
 
 
-def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_catches_everything_is_stopped_too() -> None:
     def catches(p: Any, q: Any, drafts: Any) -> otd.Selection:
         try:
             end = process_time() + (60 if p.shape[-1] > 100 else 0)
@@ -419,20 +419,19 @@ def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.Monke
             return forgets(p, q, drafts)
         return right(p, q, drafts)
 
-    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, large_property_seconds=0.3))
-    report = check_rule(Rule(catches), 20, ["engine_sizes", "output_distribution_in_batches"])
+    limits = SearchLimits(large_property_seconds=0.3)
+    report = check_rule(Rule(catches), 20, ["engine_sizes", "output_distribution_in_batches"], limits=limits)
     assert report.failures == () and any(outcome.evidence.interrupted for outcome in report.outcomes)
 
 
 @pytest.mark.parametrize("way", ["asleep", "at work"])
-def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str) -> None:
     def endless(p: Any, q: Any, drafts: Any) -> otd.Selection:
         while p.shape[-1] == 3:
             time.sleep(1000 if way == "asleep" else 0)
         return right(p, q, drafts)
 
-    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, first_problem_seconds=0.1))
-    report = check_rule(Rule(endless), 40, [*LOSSLESS, "exactness"])
+    report = check_rule(Rule(endless), 40, [*LOSSLESS, "exactness"], limits=SearchLimits(first_problem_seconds=0.4))
     assert report.lossless == "not decided" and report.answers.crash.startswith("gave no answer within 0 s of the CPU")
     assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].evidence.reason
 
@@ -461,7 +460,7 @@ def stops_all_threads(p: Any, q: Any, drafts: Any) -> otd.Selection:
 def test_a_process_that_says_nothing_more_is_no_verdict(
     decide: Decide, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "silent_seconds", lambda: 2.0)
+    monkeypatch.setattr(child, "silent_seconds", lambda limits: 2.0)
     report = check_rule(Rule(decide), 20, ["output_distribution", "probabilities"])
     assert report.lossless == "not decided" and report.answers.crash == said and not report.answers.refuted
     assert report["probabilities"].status == "skipped"

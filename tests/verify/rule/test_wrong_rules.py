@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +16,7 @@ from slow import slow, slow_except
 
 import ot_draft as otd
 from ot_draft.arrays import is_torch, normalise
-from ot_draft.verify.rule import lossless, search
+from ot_draft.verify.rule import SearchLimits, lossless
 from ot_draft.verify.rule.child import Child
 from ot_draft.verify.rule.properties import choose, of_category
 from ot_draft.verify.rule.search import Search
@@ -116,10 +115,9 @@ RIGHT = {"mixture": lambda: mixture, "memoised": memoised, "row_by_row": lambda:
 def refuted(rule: otd.SelectionRule, seed: int, share: float = 0.1) -> bool:
     """Whether a right rule is refuted by a check with this share of the usual time, by any property of the first lines."""
     chosen = [*of_category("lossless"), *of_category("floats"), *choose(["inputs_unchanged"])]
-    limits = replace(search.LIMITS, large_property_seconds=share * search.LIMITS.large_property_seconds)
-    extent = replace(lossless.EXTENT, unseen_calls_seconds=share * lossless.EXTENT.unseen_calls_seconds)
-    with patch.object(search, "LIMITS", limits), patch.object(lossless, "EXTENT", extent):
-        report = otd.check_rule(rule, max_examples=3, properties=chosen, seed=seed)
+    limits = SearchLimits(large_property_seconds=share * SearchLimits.large_property_seconds)
+    with patch.object(lossless, "UNSEEN_CALLS_SECONDS", share * lossless.UNSEEN_CALLS_SECONDS):
+        report = otd.check_rule(rule, max_examples=3, properties=chosen, seed=seed, limits=limits)
     return report.answers.refuted or report.lossless != "yes"
 
 
