@@ -41,7 +41,7 @@ def test_a_wrong_rule_is_told_from_the_right_one() -> None:
     exact = float(otd.trees.evaluate(otd.trees.Joint(), model, (2, 3)).expected_length)
     simulation = simulate(otd.trees.Joint(), model.in_floats(), (2, 3), 2000)
     generous = simulation.lengths + (generator.random(2000) < 0.2)
-    wrong = Simulation(np.minimum(generous, 3), simulation.length)
+    wrong = Simulation(np.minimum(generous, 3))
     assert abs(simulation.expected_length - exact) <= 3 * simulation.error < wrong.expected_length - exact
 
 
@@ -120,12 +120,9 @@ def test_drafts_follow_the_law_of_the_draft(number: int) -> None:
         assert ((counts - number * q) ** 2 / (number * q)).sum() < 45  # chi-square, 5 degrees: 1.5e-8
 
 
-def test_acceptance_by_position() -> None:
-    simulation = Simulation(np.array([0, 1, 1, 3]), 4)
-    np.testing.assert_array_equal(simulation.acceptance_by_position, [3 / 4, 1 / 3, 1, 0])
+def test_mean_and_standard_error() -> None:
+    simulation = Simulation(np.array([0, 1, 1, 3]))
     assert simulation.block_efficiency == 2.25 and simulation.error == pytest.approx(np.std([0, 1, 1, 3], ddof=1) / 2)
-    none = Simulation(np.array([0, 0]), 2)
-    np.testing.assert_array_equal(none.acceptance_by_position, [0, np.nan])
 
 
 def test_the_simulated_models_are_reproducible_distributions() -> None:

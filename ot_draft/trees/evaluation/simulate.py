@@ -21,12 +21,11 @@ __all__ = ["drafted_trees", "simulate", "simulate_all", "simulate_chains"]
 class Simulation:
     """Accepted lengths of independent iterations.
 
-    lengths: int (iterations,) accepted drafted tokens; length: depth of the drafted trees. Two simulations of the same model, drafting
-    and seed have the same drafts: differences of their lengths are paired.
+    lengths: int (iterations,) accepted drafted tokens. Two simulations of the same model, drafting and seed have the same drafts:
+    differences of their lengths are paired.
     """
 
     lengths: np.ndarray
-    length: int
 
     @property
     def expected_length(self) -> float:
@@ -42,12 +41,6 @@ class Simulation:
     def error(self) -> float:
         """Standard error of both means."""
         return float(self.lengths.std(ddof=1) / np.sqrt(len(self.lengths)))
-
-    @property
-    def acceptance_by_position(self) -> np.ndarray:
-        """(L,) share of the iterations that accept a token at depth i + 1 among those that accept one at depth i; NaN where none."""
-        reached = np.array([(self.lengths >= depth).sum() for depth in range(self.length + 1)], dtype=float)
-        return np.divide(reached[1:], reached[:-1], out=np.full(self.length, np.nan), where=reached[:-1] > 0)
 
 
 def simulate(
@@ -80,7 +73,7 @@ def simulate_all(
     ways = as_drafter(drafting, law)
     wanted = [(rule, 0) for rule in path_rules]
     lengths = _lengths(wanted, drafted_trees(model, ways, iterations, seed, max_bytes), lambda tree: [tree])
-    return [Simulation(found, ways.bounds.length) for found in lengths]
+    return [Simulation(found) for found in lengths]
 
 
 def drafted_trees(
@@ -134,7 +127,7 @@ def simulate_chains(
     found = _lengths([(rule, (K, L)) for rule, K, L in whole], drafted, parts, progress)
     lengths = dict(zip(whole, found, strict=True))
     lengths |= {key: np.minimum(lengths[longer], key[2]) for key, longer in cut.items()}
-    return {key: Simulation(lengths[key], key[2]) for key in wanted}
+    return {key: Simulation(lengths[key]) for key in wanted}
 
 
 def _lengths(
