@@ -24,6 +24,7 @@ from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 from .step import Seconds, Step, Stopwatch
 
 AUTOREGRESSIVE = Drafting.autoregressive()
+_warm_up = cache(Drafting.warm_up)
 
 
 @dataclass(frozen=True)
@@ -229,11 +230,6 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, 
     state = DecodeState.of(models, prompts, candidates, options.of_both, texts)
     lengths = [model.info.max_length for model in models if model.info.max_length]
     return Engines(state, run, prompts, options.graphs, min(lengths, default=None))
-
-
-@cache
-def _warm_up(drafting: Drafting, n: int) -> None:
-    drafting.warm_up(n)
 
 
 def check_emitted(why: Tensor, engine: Engine, options: DecodeOptions) -> None:

@@ -49,7 +49,9 @@ class ModelRunner:
         slots = torch.arange(longest, device=device).expand_as(tokens)
         self.cache.narrow(longest)
         attention_mask = causal_mask(longest, self.cache.live, device)
-        self._forward(tokens, slots, slots, attention_mask, last=1, hidden=self._hidden_before(slots))
+        self._forward(
+            tokens, slots, slots, attention_mask, last=1, hidden=hidden_before(self.model, self.target_cache, slots)
+        )
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:
@@ -63,7 +65,8 @@ class ModelRunner:
         places = lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)
         places = places.clamp(min=0 if self.read is None else self.read[:, None])
         attention_mask = (slots <= places[..., None]).to(self.model.info.device)
-        tokens, hidden = self.texts.tokens.gather(1, places), self._hidden_before(places)
+        tokens = self.texts.tokens.gather(1, places)
+        hidden = hidden_before(self.model, self.target_cache, places)
         return self._forward(tokens, places, places, attention_mask, last=1, hidden=hidden)
 
     def read_level(self, read: Tensor, above: Tensor, attention_mask: Tensor, slots: Tensor, depth: int) -> Tensor:
@@ -111,9 +114,6 @@ class ModelRunner:
         if output.hidden is not None:
             self.cache.keep_states(output.hidden, slots)
         return output.logits
-
-    def _hidden_before(self, positions: Tensor) -> Tensor | None:
-        return hidden_before(self.model, self.target_cache, positions)
 
     def tree_mask(self, attention_mask: Tensor) -> Tensor:
         """Slots of the cache that nodes see, bool (B, W, S), which see the text and these of the tree's M nodes, bool (B, W, M)."""
