@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from slow import slow
 
 import ot_draft as otd
 from ot_draft.cli import main
@@ -100,7 +101,7 @@ def test_a_stopped_comparison_ends_in_the_same_bytes(
     assert ("resuming: " in result.stderr) == (damage in ("half", "all but a byte", "all", "zeros", "what is no text"))
 
 
-@pytest.mark.parametrize("edited", ["own_rule.py", "helper_of_rule.py"])
+@pytest.mark.parametrize("edited", [slow("own_rule.py"), "helper_of_rule.py"])
 def test_an_edited_rule_is_computed_again(edited: str, tmp_path: Path) -> None:
     """Not an edited rule's old numbers; in processes of their own, since a module is imported once."""
     (tmp_path / "helper_of_rule.py").write_text("import ot_draft as otd\n\nrule = otd.rules.SpeculativeSampling()\n")

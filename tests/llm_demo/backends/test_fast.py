@@ -349,7 +349,7 @@ def test_texts_of_several_threads_are_those_of_one(tmp_path: Path) -> None:
 
 
 @texts_law.MANY
-@pytest.mark.parametrize("drafting", ["k-seq", "block verification", "autoregressive"])
+@pytest.mark.parametrize("drafting", [slow("k-seq"), "block verification", slow("autoregressive")])
 def test_texts_follow_the_law_of_that_target(
     drafting: str, many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

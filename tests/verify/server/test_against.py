@@ -71,7 +71,7 @@ def test_a_wrong_side_is_told_from_a_right_one(kind: Callable[[Array, Array], Ar
 
 
 @pytest.mark.parametrize("shared", [1, 8])
-@pytest.mark.parametrize("seed", [*range(4), *map(slow, range(4, 40))])
+@pytest.mark.parametrize("seed", [*range(2), *map(slow, range(2, 40))])
 def test_right_sides_are_never_told_apart(seed: int, shared: int) -> None:
     """Also where all rows of a batch share their random numbers: a bet a request would call that a difference."""
     pair = random_pair(seed % 6)
@@ -83,7 +83,7 @@ def test_the_bound_holds_and_falls() -> None:
     pair = random_pair(3)
     near = 0.97 * pair.p + 0.03 * pair.q
     apart = float(abs(near - pair.p)[:16].sum(1).mean() / 2)
-    early, late = (match(near, pair.p, 5, tokens, level=1e-300) for tokens in (2_000, 30_000))
+    early, late = (match(near, pair.p, 5, tokens, level=1e-300) for tokens in (2_000, 12_000))
     assert (
         late.evidence.bound < early.evidence.bound <= 1
         and late.evidence.bound > apart / 4
@@ -116,7 +116,7 @@ class Mirrored(Chain):
         self.generator = SimpleNamespace(random=lambda size: 1 - draw(size) if mirrored else draw(size))  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_sides_that_share_their_numbers_are_not_told_apart(seed: int) -> None:
     """u and 1 - u have one law: (X, Y) and (Y, X) have too, though neither rows nor sides are independent."""
     laws = random_pair(seed).p
