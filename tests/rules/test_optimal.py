@@ -122,8 +122,8 @@ def test_floats_agree_with_fractions(n: int, k: int, classes: int | None, floats
 def test_any_number_of_drafts_in_one_batch(classes: int | None, valued: Any) -> None:
     """Every row is as if alone with the drafts that it has; k = 0 and k = 1 are among them."""
     generator = np.random.default_rng(65)
-    p, q = random_masses(generator, 5, 64, (40,)), random_masses(generator, 5, 64, (40,))
-    drafts = mixed_counts(generator, 40, 5, 4)
+    p, q = random_masses(generator, 5, 64, (20,)), random_masses(generator, 5, 64, (20,))
+    drafts = mixed_counts(generator, 20, 5, 4)
     counts = (drafts >= 0).sum(-1)
     assert set(counts) == {0, 1, 2, 3, 4}
     selection = otd.rules.Optimal(classes=classes)(valued.make(p), valued.make(q), valued.tokens(drafts))

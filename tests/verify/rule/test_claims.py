@@ -77,7 +77,7 @@ def test_the_cover_property_in_its_own_case() -> None:
     assert otd.evaluate(first_only, problem).accept.sum() == F(1, 2)
 
 
-@pytest.mark.parametrize("examples", [40, slow(120)])
+@pytest.mark.parametrize("examples", [25, slow(120)])
 @pytest.mark.parametrize("rule", TRUE, ids=lambda rule: rule.name)
 def test_the_claims_of_the_library_are_true(rule: otd.SelectionRule, examples: int) -> None:
     assert set(rule.claims) <= {each.name for each in CLAIMS}

@@ -65,7 +65,7 @@ def forgets_masses_below_the_normal(p: Any, q: Any, drafts: Any) -> otd.Selectio
     return right(np.where(p < 1e-300, 0 * p, p), q, drafts)
 
 
-@pytest.mark.parametrize("decide", [raises_on_no_rows, forgets_masses_below_the_normal])
+@pytest.mark.parametrize("decide", [slow(raises_on_no_rows), forgets_masses_below_the_normal])
 def test_wrong_on_no_proper_problem_is_lossless_with_a_finding(decide: Decide) -> None:
     report = checked(decide)
     assert report.lossless == "yes" and [each.check for each in report.findings] == ["extreme_cases"]
@@ -103,7 +103,7 @@ def forgets_or_raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return forgets(p, q, drafts)
 
 
-@pytest.mark.parametrize("decide", [forgets, forgets_or_raises])
+@pytest.mark.parametrize("decide", [slow(forgets), forgets_or_raises])
 def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
     report = checked(decide, examples=60)
     assert report.lossless == "no" and report["output_distribution"].refutes
