@@ -1,1 +1,1 @@
-"""Statements about draft selection, each checked by machine: a file each, by topic; `python -m proofs_checks` for the table."""
+"""Statements about draft selection, each checked by computer, with one file per statement; `python -m proofs_checks` prints the table."""

@@ -17,7 +17,7 @@ from ot_draft.cli import Command, can_write_into, progress_bar
 from . import page
 from .statement import StatementOutcome
 
-STATEMENTS = (  # the module of every statement, its folder told here only; in the order of the table
+STATEMENTS = (  # the module of every statement with its folder, in the order of the table
     "optimum.optimal_selection",
     "optimum.random_orders",
     "k_seq.k_seq_valid",
@@ -92,7 +92,7 @@ def main(
     chosen = [name for name in names or MODULES if name not in without]
     if not chosen:
         raise click.UsageError("--without must keep at least one module. Omit fewer of them.")
-    # Before the minutes of work, not after them.
+    # Checked before the computation, which takes minutes.
     for option, file in (("--html", html), ("--json", json)):
         if file:
             can_write_into(option, file.parent)
@@ -117,7 +117,7 @@ def main(
 
 
 def table(outcomes: list[StatementOutcome]) -> Table:
-    """One row a statement."""
+    """Return the table, with one row per statement."""
     made = Table("", "statement", "source", "method", "outcome", "controls", "s", show_lines=True)
     for outcome in outcomes:
         said = outcome.statement

@@ -1,7 +1,7 @@
-"""The independent enumeration: a program of draws and coin flips, run along all its branches in Fractions.
+"""The independent enumeration: a program of random choices, run along all its branches in Fractions.
 
-It shares nothing with the library: no array, no rule, no draft law, no evaluation. A program gets a `Chance`, which it asks for every
-random choice. Every branch is run once, and its probability is the product of what was asked for on the way. A rule as a program gets the
+It shares no code with the library: no array, no rule, no draft law, no evaluation. A program gets a `Chance`, which makes every
+random choice. Every branch is run once, and its probability is the product of those of its choices. A rule as a program gets the
 two models as functions of the prefix too, and the number of drafts, and returns the emitted tokens.
 """
 
@@ -21,7 +21,7 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 
 class Chance:
-    """The random choices of one branch: those at its beginning are prescribed, the first option is taken in all later ones."""
+    """The random choices of one branch: the first ones are prescribed, all later ones use their first option."""
 
     def __init__(self, prescribed: list[int]) -> None:
         self.prescribed = prescribed
@@ -34,7 +34,7 @@ class Chance:
         return prod(self.factors, start=ONE)
 
     def draw(self, masses: Masses) -> int:
-        """A token that follows the masses, which sum to 1."""
+        """Sample a token from the masses, which sum to 1."""
         options = [token for token, mass in enumerate(masses) if mass]
         place = len(self.taken)
         token = self.prescribed[place] if place < len(self.prescribed) else options[0]
@@ -44,13 +44,13 @@ class Chance:
         return token
 
     def flip(self, probability: Any) -> bool:
-        """True with this probability, cut to [0, 1]."""
+        """Return True with this probability, clipped to [0, 1]."""
         heads = min(ONE, max(ZERO, Fraction(probability)))
         return self.draw((1 - heads, heads)) == 1
 
 
 def ways(program: Callable[[Chance], Any]) -> Iterator[tuple[Any, list[Fraction]]]:
-    """Every branch of program(chance): what it returns, and the factors of its probability."""
+    """Yield every branch of program(chance): its result, and the factors of its probability."""
     waiting: list[list[int]] = [[]]
     while waiting:
         chance = Chance(waiting.pop())
@@ -61,7 +61,7 @@ def ways(program: Callable[[Chance], Any]) -> Iterator[tuple[Any, list[Fraction]
 
 
 def law_of(program: Callable[[Chance], Any]) -> dict[Any, Fraction]:
-    """Law of what program(chance) returns, in rising order."""
+    """Return the distribution of the results of program(chance), in increasing order."""
     law: dict[Any, Fraction] = {}
     for found, factors in ways(program):
         law[found] = law.get(found, ZERO) + prod(factors, start=ONE)
@@ -69,17 +69,17 @@ def law_of(program: Callable[[Chance], Any]) -> dict[Any, Fraction]:
 
 
 def branches(program: Program, p: Model, q: Model, k: int) -> Iterator[Branch]:
-    """Every branch of program(chance, p, q, k): the tokens it emits, and the factors of its probability."""
+    """Yield every branch of program(chance, p, q, k): the tokens it emits, and the factors of its probability."""
     return ways(lambda chance: tuple(program(chance, p, q, k)))
 
 
 def emitted(program: Program, p: Model, q: Model, k: int, length: int) -> Law:
-    """Law of the first `length` tokens: those that the program emits, then the target's own."""
+    """Return the distribution of the first `length` tokens: those that the program emits, completed by the target."""
     return extended(law_of(lambda chance: tuple(program(chance, p, q, k))[:length]), p, length)
 
 
 def extended(begun: Law, p: Model, length: int) -> Law:
-    """Law of `length` tokens that begin as this law says and go on with the target's own."""
+    """Return the distribution of `length` tokens that follow this distribution and are completed by the target."""
     law: Law = {}
     for tokens, chance in begun.items():
         for text, mass in continued(tokens, p, length).items():
@@ -88,7 +88,7 @@ def extended(begun: Law, p: Model, length: int) -> Law:
 
 
 def continued(tokens: tuple[int, ...], p: Model, length: int) -> Law:
-    """The target's law of `length` tokens that begin with these."""
+    """Return the target's distribution of `length` tokens that begin with these."""
     if len(tokens) == length:
         return {tokens: ONE}
     law: Law = {}

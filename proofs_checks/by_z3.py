@@ -10,12 +10,12 @@ import z3
 
 from .statement import Proof
 
-SECONDS = 20  # for one part; all that stand here are decided within a second
-Part = tuple[str, Sequence[Any], Any]  # what is decided, what is given, what is claimed
+SECONDS = 20  # timeout per part; all present ones are decided within a second
+Part = tuple[str, Sequence[Any], Any]  # name, assumptions, claim
 
 
 def decide(summary: str, parts: Iterable[Part]) -> Proof:
-    """Whether each claim follows from what is given, for all real numbers; stops at the first that does not."""
+    """Decide whether each claim follows from its assumptions, for all real numbers; stop at the first that does not."""
     count = 0
     for name, premises, claim in parts:
         solver = z3.Solver()
@@ -31,17 +31,17 @@ def decide(summary: str, parts: Iterable[Part]) -> Proof:
 
 
 def reals(name: str, number: int) -> list[Any]:
-    """So many real variables."""
+    """Return `count` real variables."""
     return [z3.Real(f"{name}{i}") for i in range(number)]
 
 
 def is_law(masses: Sequence[Any]) -> list[Any]:
-    """That the masses are probabilities with sum 1."""
+    """Return the condition that the masses are probabilities with sum 1."""
     return [*(mass >= 0 for mass in masses), sum(masses) == 1]
 
 
 def least(*terms: Any) -> Any:
-    """The least of the terms."""
+    """Return the minimum of the terms."""
     smallest = terms[0]
     for term in terms[1:]:
         smallest = z3.If(term < smallest, term, smallest)
@@ -49,12 +49,12 @@ def least(*terms: Any) -> Any:
 
 
 def greatest(*terms: Any) -> Any:
-    """The greatest of the terms."""
+    """Return the maximum of the terms."""
     return -least(*(-term for term in terms))
 
 
 def power(base: Any, exponent: int) -> Any:
-    """base^exponent as a product: z3 decides polynomials."""
+    """Return base^exponent as a product: z3 decides polynomials."""
     product = z3.RealVal(1)
     for _ in range(exponent):
         product = product * base
@@ -62,12 +62,12 @@ def power(base: Any, exponent: int) -> Any:
 
 
 def total(masses: Sequence[Any], tokens: Iterable[int]) -> Any:
-    """The masses of these tokens together, 0 if there are none."""
+    """Return the masses of these tokens together, 0 if there are none."""
     return sum((masses[y] for y in tokens), z3.RealVal(0))
 
 
 def token_sets(n: int) -> list[tuple[int, ...]]:
-    """Every set of tokens, by size."""
+    """Return every set of tokens, by size."""
     return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]
 
 

@@ -9,10 +9,10 @@ from .statement import Proof, Statement, StatementOutcome
 
 
 def check(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
-    """The statement by its prover if it has one, else on so many cases."""
+    """Check a statement by its prover if it has one, otherwise on `cases` cases."""
     if statement.prove is None:
         return check_on_random_cases(statement, cases, jobs)
-    from joblib import Parallel, delayed  # loads for .15 s, which no help should wait for
+    from joblib import Parallel, delayed  # a local import, because loading takes 0.15 s, too long for --help
 
     start = perf_counter()
     errors = ("", *statement.planted)
@@ -27,7 +27,7 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
 
 
 def _proved(statement: Statement, error: str) -> Proof:
-    """What the prover says; an error that it meets decides nothing."""
+    """Return the result of the prover; an error that it raises decides nothing."""
     assert statement.prove is not None
     try:
         return statement.prove(error)

@@ -1,4 +1,4 @@
-"""Sums of c e^{-r s} in exact arithmetic: what the laws of exponential races are made of."""
+"""Sums of c e^{-r s} in exact arithmetic: what the distributions of exponential races are made of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Sum = dict[Fraction, Fraction]  # rate r >= 0 -> coefficient c
 
 
 def plus(first: Sum, second: Sum, times: int | Fraction = 1) -> Sum:
-    """first + times * second."""
+    """Return first + times * second."""
     total = dict(first)
     for rate, coefficient in second.items():
         total[rate] = total.get(rate, Fraction(0)) + times * coefficient
@@ -18,7 +18,7 @@ def plus(first: Sum, second: Sum, times: int | Fraction = 1) -> Sum:
 
 
 def product(first: Sum, second: Sum) -> Sum:
-    """first * second."""
+    """Return first * second."""
     total: Sum = {}
     for rate, coefficient in first.items():
         for other_rate, factor in second.items():
@@ -27,7 +27,7 @@ def product(first: Sum, second: Sum) -> Sum:
 
 
 def power(base: Sum, exponent: int) -> Sum:
-    """base^exponent."""
+    """Return base^exponent."""
     result: Sum = {Fraction(0): Fraction(1)}
     for _ in range(exponent):
         result = product(result, base)
@@ -35,12 +35,12 @@ def power(base: Sum, exponent: int) -> Sum:
 
 
 def integral(terms: Sum) -> Fraction:
-    """The integral over s from 0 to infinity; every rate must be above 0."""
+    """Return the integral over s from 0 to infinity; every rate must be above 0."""
     return sum((coefficient / rate for rate, coefficient in terms.items()), Fraction(0))
 
 
 def over_delays(exponent: Callable[[Fraction], Fraction], bends: list[Fraction], end: Fraction | None) -> Sum:
-    """The integral over v from 0 to `end` (None: infinity) of s e^{-s exponent(v)}, as a sum in s.
+    """Return the integral over v from 0 to `end` (None: infinity) of s e^{-s exponent(v)}, as a sum in s.
 
     exponent: increasing, and straight between the bends.
     """

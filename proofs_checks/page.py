@@ -1,4 +1,4 @@
-"""What came out of the checks as one HTML page, without network, and as JSON."""
+"""Results of the checks as one self-contained HTML page, and as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MEANING = {
     "failed": "did not come out as expected",
 }
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "lambda": "λ", "tau": "τ", "rho": "ρ", "sum": "Σ"}
-GROUP = r"\([^()]*\)|\{[^{}]*\}|[A-Za-z0-9]+"  # what stands above or below the line
+GROUP = r"\([^()]*\)|\{[^{}]*\}|[A-Za-z0-9]+"  # text of superscripts and subscripts
 SIGNS = {" &gt;= ": " ≥ ", " &lt;= ": " ≤ ", " != ": " ≠ ", " - ": " − ", "=&gt;": "⇒", "&lt;=&gt;": "⇔"}
 
 STYLE = """
@@ -66,7 +66,7 @@ pre { background: var(--card); padding: 1rem; overflow-x: auto; white-space: pre
 
 
 def formula(text: str) -> str:
-    """Plain text as HTML: Greek letters, comparison signs, x^k and x_{i+1} raised and lowered."""
+    """Return plain text as HTML: Greek letters, comparison signs, x^k and x_{i+1} raised and lowered."""
     made = escape(text, quote=False)
     for sign, better in SIGNS.items():
         made = made.replace(sign, better)
@@ -86,7 +86,7 @@ def _inside(group: str) -> str:
 
 
 def html(rows: list[Row], cases: int) -> str:
-    """The whole page: rows by module, with the module's own text, which holds the proof where there is one."""
+    """Return the page: rows by module, with the module's docstring, which has the proof if there is one."""
     outcomes = [outcome for _, outcome in rows]
     modules = list(dict.fromkeys(module for module, _ in rows))
     counts = "".join(
@@ -100,7 +100,7 @@ def html(rows: list[Row], cases: int) -> str:
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{STYLE}</style>\n</head>\n<body>\n'
         f'<h1>Statements about draft selection, checked by machine</h1>\n<p class="counts">{counts}</p>\n'
         '<p class="soft">p is the target, q the draft, k the number of drafts. Numbers are rational and compared with =.'
-        " Every row has controls: the claim with an error planted in it must come out false; where the claim itself is false,"
+        " Every row has controls: the claim with an injected error must come out false; where the claim itself is false,"
         " a repaired one must come out true.</p>\n"
         + "".join(_section(module, [outcome for own, outcome in rows if own is module]) for module in modules)
         + f"<footer><p>{len(rows)} rows, {cases:,} random cases each unless the row says otherwise, {seconds:.0f} s."
@@ -135,12 +135,12 @@ def _row(outcome: StatementOutcome) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the checks were run with."""
+    """Return the versions of the packages used by the checks."""
     return {name: version(name) for name in PACKAGES}
 
 
 def record(outcome: StatementOutcome) -> dict[str, Any]:
-    """One row for JSON."""
+    """Return one row for JSON."""
     said = outcome.statement
     words = {
         "name": said.name,
@@ -155,7 +155,7 @@ def record(outcome: StatementOutcome) -> dict[str, Any]:
 
 
 def write(rows: list[Row], cases: int, page: Path | None, data: Path | None) -> None:
-    """Write the page and the JSON file, each if it is wanted."""
+    """Write the page and the JSON file, each if it is requested."""
     for file in filter(None, (page, data)):
         file.parent.mkdir(parents=True, exist_ok=True)
     if page:

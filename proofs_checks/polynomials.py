@@ -11,23 +11,23 @@ X = Symbol("x")
 
 
 def polynomial(expression: Any) -> Poly:
-    """As a polynomial in X with rational coefficients."""
+    """Return an expression as a polynomial in X with rational coefficients."""
     return Poly(expression, X, domain="QQ")
 
 
 def at(poly: Poly, x: Fraction) -> Fraction:
-    """Its value."""
+    """Return the value of a polynomial."""
     value = poly.eval(rational(x))
     return Fraction(int(value.p), int(value.q))
 
 
 def rational(x: Fraction | int) -> Any:
-    """A Fraction as sympy has it."""
+    """Return a Fraction as a sympy number."""
     return Rational(Fraction(x).numerator, Fraction(x).denominator)
 
 
 def is_nonnegative(expression: Any, low: Fraction | int, high: Fraction | int) -> bool:
-    """Whether it is >= 0 on all of [low, high]: no factor of odd multiplicity changes its sign inside, and one value is > 0."""
+    """Return whether it is >= 0 on all of [low, high]: no factor of odd multiplicity changes its sign inside, and one value is > 0."""
     poly, low, high = polynomial(expression), Fraction(low), Fraction(high)
     if poly.is_zero:
         return True
@@ -40,7 +40,7 @@ def is_nonnegative(expression: Any, low: Fraction | int, high: Fraction | int) -
 
 
 def single_root(expression: Any, low: Fraction, high: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Two numbers 2^-digits apart between which the only root in (low, high) lies, where it goes from below 0 to above."""
+    """Return two numbers 2^-digits apart that enclose the only root in (low, high), at which the sign changes from negative to positive."""
     poly = polynomial(expression)
     if poly.count_roots(rational(low), rational(high)) != 1 or not at(poly, low) < 0 < at(poly, high):
         raise ValueError(f"{poly.as_expr()} does not rise through a single root in ({low}, {high})")

@@ -1,6 +1,6 @@
 """Random rational problems, and the check of a statement on many of them.
 
-Masses are small whole counts over their sum, so that zeros, ties in p/q and one-hot laws come up often; p == q and p = q in
+Masses are small whole counts over their sum, so that zeros, ties in p/q and one-hot distributions come up often; p == q and p = q in
 reverse too. The sizes keep n^k small enough to enumerate all drafts in Fractions.
 """
 
@@ -19,12 +19,12 @@ from .statement import Statement, StatementOutcome
 
 SIZES = [(n, k) for n in range(2, 9) for k in range(1, 7) if n**k <= 256] + [(1, 1), (1, 6), (3, 6), (8, 3)]
 WHOLES = (1, 2, 3, 7, 12, 30, 60, 210, 1000)
-BLOCK = 20  # cases at a time, for one process
+BLOCK = 20  # number of cases per task of a process
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem; `seed` is for whatever else a statement draws."""
+    """One problem; `seed` is for all other random choices of a statement."""
 
     p: tuple[Fraction, ...]
     q: tuple[Fraction, ...]
@@ -42,7 +42,7 @@ class Case:
         return len(self.p), self.k, max(denominators), sum(denominators)
 
     def problem(self, law: otd.DraftLaw | None = None) -> otd.Problem:
-        """The same as a Problem of the library."""
+        """Return the case as a Problem of the library."""
         return otd.Problem(list(self.p), list(self.q), self.k, law)
 
 
@@ -51,14 +51,14 @@ def _case(p: str, q: str, k: int) -> Case:
     return Case(target, draft, k, 0)
 
 
-HARD = (  # two local maxima of q(H)^k - p(H) over the prefixes, which random problems seldom have
+HARD = (  # two local maxima of q(H)^k - p(H) over the prefixes, which are rare in random problems
     _case("1/2 1/2 0", "1/3 1/3 1/3", 2),
     _case("0 1/10 1/2 2/5", "1/10 7/10 1/10 1/10", 3),
 )
 
 
 def draw(seed: int) -> Case:
-    """The case of this number: first the hard ones, then random ones."""
+    """Return the case of this number: first the hard ones, then random ones."""
     if seed < len(HARD):
         return HARD[seed]
     generator = np.random.default_rng(seed)
@@ -69,9 +69,9 @@ def draw(seed: int) -> Case:
 
 
 def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
-    """The statement on its own first cases and the cases 0, 1, ..., each control on the first quarter of them, or on 100.
+    """Check a statement on its own first cases and the cases 0, 1, ..., and each control on the first quarter of them, or on 100.
 
-    A planted error is looked for until a block of cases finds it out; a repair of a false claim must hold, hence it is tried on all.
+    An injected error is looked for until a block of cases detects it; a repair of a false claim must hold, hence it is tried on all.
     """
     from joblib import Parallel, delayed  # loads for .15 s, which no help should wait for
 
@@ -93,7 +93,7 @@ def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> St
 
 
 class Raised(str):
-    """In the place of a case: the check of it raised an error, which decides nothing about the claim and fails the row."""
+    """Instead of a case: the check of it raised an error, which decides nothing about the claim and fails the row."""
 
 
 def _blocks(number: int) -> list[range]:
@@ -101,13 +101,13 @@ def _blocks(number: int) -> list[range]:
 
 
 def _first_false(statement: Statement, error: str, number: int) -> tuple[Any, ...]:
-    """The cases of the first block that finds the error out, among so many cases; none where no block does."""
+    """Return the cases of the first block that detects the error, among `count` cases; none if no block does."""
     found = (_false_in(statement, error, block) for block in _blocks(number))
     return next(filter(None, found), ())
 
 
 def _false_in(statement: Statement, error: str, block: range) -> tuple[Any, ...]:
-    """Cases of the block in which the claim, with this error in it, is false."""
+    """Return the cases of the block in which the claim, with this error in it, is false."""
     assert statement.holds is not None, f"{statement.name}: give holds or prove"
     false = []
     for number in block:

@@ -15,7 +15,7 @@ from .random_cases import draw
 from .statement import Proof
 
 Less = Callable[[Any, Any], bool]
-TRIED = 200  # random problems among which a counterexample in numbers is looked for
+TRIED = 200  # number of random problems for the search of a numerical counterexample
 
 
 class Split:
@@ -33,7 +33,7 @@ class Split:
 
 
 def every_case(run: Callable[[Less], Any]) -> Iterator[Any]:
-    """run(less) for every way in which the comparisons that it asks for can come out."""
+    """Yield run(less) for every possible outcome of its comparisons."""
     answers: list[bool] = []
     while True:
         split = Split(answers)
@@ -47,9 +47,9 @@ def every_case(run: Callable[[Less], Any]) -> Iterator[Any]:
 
 
 def unknowns(laws: Iterable[str], n: int, single: Iterable[str] = ()) -> list[Any]:
-    """Laws on n tokens with unknown masses, then single unknowns, as rational functions.
+    """Return the distributions on n tokens with unknown masses, then single unknowns, as rational functions.
 
-    The last mass of a law is one minus the others: what comes out equal is equal for all laws wherever it is defined.
+    The last mass of a distribution is one minus the others: what comes out equal is equal for all distributions wherever it is defined.
     """
     laws, single = tuple(laws), tuple(single)
     unknown = iter(field([f"{name}{i}" for name in laws for i in range(n - 1)] + list(single), QQ)[1:])
@@ -66,7 +66,7 @@ def keeps_the_target(
     summary: str,
     scale: Sequence[str] = (),
 ) -> Proof:
-    """Whether output(p, q, k, less) == p for all p, q of each size (n, k); None from it means a case that cannot occur.
+    """Return whether output(p, q, k, less) == p for all p, q of each size (n, k); None from it means a case that cannot occur.
 
     scale names a further unknown, given as the last argument. Where the output is not p as a rational function, a problem in
     numbers shows it, with 1/k for that unknown.
@@ -97,5 +97,5 @@ def _in_numbers(output: Callable[..., Sequence[Any] | None], scales: int) -> str
 
 
 def drafts_of(n: int, k: int) -> Iterator[tuple[int, ...]]:
-    """All draft tuples."""
+    """Yield all draft tuples."""
     return product(range(n), repeat=k)

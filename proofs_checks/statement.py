@@ -1,4 +1,4 @@
-"""What a statement is, and what came out when it was checked.
+"""A statement, and the outcome of its check.
 
 A module of this folder states and proves one result. It has STATEMENTS, one for every part that is checked by itself, and
 check(statement, cases, jobs) -> StatementOutcome; `checking.check` serves all kinds.
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Proof:
-    """What a prover, or a search, says about a claim: `said` in words, out of `count` parts that were decided.
+    """Result of a prover or a search. said: description. count: number of decided parts.
 
     counterexample: a case in which the claim is false, confirmed in exact arithmetic. undecided: what the prover gave up on,
     which counts neither as a proof nor as a counterexample. raised: the error that the prover met.
@@ -29,11 +29,11 @@ class Proof:
 
 @dataclass(frozen=True)
 class Statement:
-    """One claim, and how it can be seen to be false.
+    """One claim, with its check and the controls of the check.
 
     holds(case, "") says whether it is true of a case; holds(case, error), with an error from `planted`, whether the claim with
     that error in it is: every error must come out false somewhere, so that the check is known to be able to fail.
-    prove(error), in the place of `holds`, decides the claim for whole sizes at a time.
+    prove(error), instead of `holds`, decides the claim for whole sizes at a time.
 
     expected "refuted": the claim is a plausible or published one, and false. The row passes when a counterexample is found,
     and each entry of `planted` is then not an error but a repair: a claim near by that must come out true on all cases, so
@@ -64,9 +64,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class StatementOutcome:
-    """What came out: number of cases, those in which the claim is false, and those in which each planted error is.
+    """Outcome: number of cases, those in which the claim is false, and those in which each injected error is detected.
 
-    said: what a prover said in the place of a number of cases. raised: an error that the check met; it decides nothing, and fails the row.
+    said: what a prover said instead of a number of cases. raised: an error that the check met; it decides nothing, and fails the row.
     """
 
     statement: Statement
@@ -80,7 +80,7 @@ class StatementOutcome:
 
     @property
     def passed(self) -> bool:
-        """It came out as expected in every case, and so did every control."""
+        """Whether the claim and every control had the expected result in every case."""
         if self.raised or not self.cases or not self.statement.planted:
             return False
         false = [bool(self.caught[error]) for error in self.statement.planted]
@@ -99,7 +99,7 @@ class StatementOutcome:
 
     @property
     def verdict(self) -> str:
-        """In words, with the simplest counterexample if there is one."""
+        """Description of the outcome, with the simplest counterexample if there is one."""
         if self.raised:
             return f"not decided: {self.raised}"
         if self.counterexamples:
@@ -113,13 +113,13 @@ class StatementOutcome:
 
     @property
     def controls(self) -> str:
-        """What became of every control, in words."""
+        """Description of the results of all controls."""
         if self.how == "not checked here":
             return ""
         return "\n".join(f"{error}: {self.control(error)}" for error in self.statement.planted)
 
     def control(self, error: str) -> str:
-        """What became of one: a planted error must be found out, a repaired claim must hold."""
+        """Return the result of one control: an injected error must be detected, a repaired claim must hold."""
         if self.how == "not checked here":
             return self.how
         false = self.caught[error]

@@ -1,4 +1,5 @@
-"""Optimal transport between finite laws, exactly: HiGHS proposes prices, and a flow in rationals along the tight pairs confirms them."""
+"""Optimal transport between finite distributions, exactly: HiGHS proposes prices, and a flow in rationals along the tight pairs confirms
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ot_draft.lp.maximum_flow import Network
 def transport(
     sources: Mapping[Any, Fraction], sinks: Mapping[Any, Fraction], profit: Callable[[Any, Any], Fraction | int]
 ) -> tuple[Fraction, dict[tuple[Any, Any], Fraction]]:
-    """Largest expected profit of a coupling of two laws of equal mass, and a coupling that attains it.
+    """Return the largest expected profit of a coupling of two distributions of equal mass, and a coupling that attains it.
 
     The value is proved: no coupling exceeds the prices' value, and the one that comes back attains it. ValueError where the prices are none
     of the least common denominator of the profits, which a vertex of the dual always is.
@@ -36,7 +37,7 @@ def transport(
 
 
 def _prices(supply: list[Fraction], demand: list[Fraction], gain: list[list[Fraction]]) -> list[Fraction]:
-    """Prices of the sinks, multiples of the unit of all profits."""
+    """Return the prices of the sinks, multiples of the unit of all profits."""
     rows, columns = len(supply), len(demand)
     pairs = np.arange(rows * columns)
     index = np.concatenate((pairs // columns, rows + pairs % columns))
@@ -44,7 +45,7 @@ def _prices(supply: list[Fraction], demand: list[Fraction], gain: list[list[Frac
     cost = -np.array([[float(value) for value in row] for row in gain]).reshape(-1)
     masses = [float(mass) for mass in (*supply, *demand)]
     answer = linprog(cost, A_eq=matrix.tocsr(), b_eq=masses, method="highs-ds")
-    if answer.x is None:  # masses that do not add up in floats: the last sink takes what is left
+    if answer.x is None:  # masses whose float sums differ: the last sink takes the remainder
         answer = linprog(cost, A_eq=matrix.tocsr()[:-1], b_eq=masses[:-1], method="highs-ds")
     found = np.append(-answer.eqlin.marginals, 0)[rows : rows + columns]
     unit = lcm(*(value.denominator for row in gain for value in row))
@@ -54,7 +55,7 @@ def _prices(supply: list[Fraction], demand: list[Fraction], gain: list[list[Frac
 def _flow(
     supply: list[Fraction], demand: list[Fraction], pairs: list[tuple[int, int]]
 ) -> dict[tuple[int, int], Fraction]:
-    """A largest flow along these pairs."""
+    """Return a maximum flow along these pairs."""
     unit = lcm(*(mass.denominator for mass in (*supply, *demand)))
     source, sink = len(supply) + len(demand), len(supply) + len(demand) + 1
     network = Network(sink + 1)

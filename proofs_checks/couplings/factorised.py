@@ -1,7 +1,8 @@
-"""Factorised drafts: heads that give a law for each position (Medusa, MTP, diffusion drafts), and the best joint proposal of them.
+"""Factorised drafts: heads with a distribution per position (Medusa, MTP, diffusion drafts), and their best joint proposal.
 
-Two positions, with heads m_1 and m_2. A proposal is a coupling pi of both: a path (x_1, x_2) whose tokens have these laws. Verified by
-block verification, the best there is for one path, it accepts sum of min(m_1, p) first tokens, and then sum of min(pi, c) of both with
+Two positions, with heads m_1 and m_2. A proposal is a coupling pi of both: a path (x_1, x_2) whose tokens have these distributions.
+With block verification, which is optimal for one path, it accepts sum of min(m_1, p) first tokens, and then sum of min(pi, c) of
+both with
 
     c(x_1, x_2) = min(m_1, p)(x_1) p(x_2 | x_1).
 
@@ -9,17 +10,18 @@ THEOREM. The best coupling of the heads accepts sum of min(m_1, p) + sum over x_
 PROOF. Above: sum over x_1 of min(pi, c) is at most m_2(x_2), and at most the sum of c. Reached: a part f <= c of these column sums has row
 sums of at most min(m_1, p) <= m_1, so that both heads have as much mass left as the other, and what is left is coupled in any way. QED
 
-So heads that are the target's own marginals lose nothing by being marginals: the best coupling is then the target. Drawing each position by
-itself loses, and so does any coupling made without p. Drawing is not always better than the two likeliest tokens either: where p is sharp,
-that fixed path, verified by the target's own draws, accepts more (dflash #169 measured as much).
+So heads that equal the target's marginals lose nothing: the best coupling is then the target. Independent draws of the positions
+accept less, and so does any coupling that does not use p. Drawing is not always better than the two most probable tokens either: where p is
+concentrated, that fixed path accepts more with naive target sampling (as measured in dflash #169).
 
-WITHOUT THE TARGET. Who drafts knows the heads, and of the target that it is one of several (a `Crowd`). N fixed tokens accept the sum of
+WITHOUT THE TARGET. The drafter knows the heads, and that the target is one of several (a `Crowd`). N fixed tokens accept the sum of
 p(v) over their prefixes v, on average that of E p(v). E p falls along a path: so the N prefixes of the largest E p are a tree, and the best
 of all trees of N fixed tokens. Best first finds it. Where the two tokens are independent on average, E p is the product of the heads, and
-this is DDTree's tree. Whatever is drafted, drawn or fixed, prefix v is drafted with a chance c(v) that is one for all targets. On
-average no lossless rule accepts more than the largest sum of E min(c, p), over chances that fall along paths and sum to N (`ceiling`). A
-rise of c(v) gains the share of targets with p(v) > c(v). So the best c(v) are quantiles of p(v), at one share for all v: they fall by
-themselves, and a sort finds them. Small where targets differ much, p(v) itself where they do not: then drawing by p beats fixed tokens.
+this is DDTree's tree. For any drafting, prefix v is drafted with a probability c(v) that is the same for all targets. On
+average no lossless rule accepts more than the largest sum of E min(c, p), over probabilities that fall along paths and sum to N
+(`ceiling`). A rise of c(v) gains the share of targets with p(v) > c(v). So the best c(v) are quantiles of p(v), at one share for all v:
+they decrease along paths without a constraint, and sorting finds them. They are small if targets differ much, and p(v) itself if not: then
+sampling from p accepts more than fixed tokens.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ Joint = dict[tuple[int, int], Fraction]
 
 
 def draw_heads(seed: int) -> otd.trees.MarkovModel:
-    """The case of this number: a target of order 1; its draft's laws at the root and after token 0 are the two heads."""
+    """Return the case of this number: a target of order 1; its draft's distributions at the root and after token 0 are the two heads."""
     return otd.trees.MarkovModel.random(np.random.default_rng([seed, 55]), 2 + seed % 2, 1)
 
 
 def parts(case: otd.trees.MarkovModel) -> tuple[list[Fraction], list[Fraction], Joint]:
-    """min(m_1, p), the second head, and c."""
+    """Return min(m_1, p), the second head, and c."""
     first = [min(a, b) for a, b in zip(case.target(()).tolist(), case.draft(()).tolist(), strict=True)]
     after = {x: case.target((x,)).tolist() for x in range(len(first))}
     return (
@@ -62,14 +64,14 @@ def parts(case: otd.trees.MarkovModel) -> tuple[list[Fraction], list[Fraction], 
 
 
 def best(case: otd.trees.MarkovModel, error: str = "") -> Fraction:
-    """The theorem's value."""
+    """Return the theorem's value."""
     first, second, chances = parts(case)
     columns = [sum((chances[x, y] for x in range(len(first))), ZERO) for y in range(len(second))]
     return sum(first, ZERO) + sum(columns if error else [min(a, b) for a, b in zip(second, columns, strict=True)], ZERO)
 
 
 def best_coupling(case: otd.trees.MarkovModel) -> Joint:
-    """The coupling of the proof."""
+    """Return the coupling of the proof."""
     _, second, chances = parts(case)
     joint, heads = dict.fromkeys(chances, ZERO), [case.draft(()).tolist(), list(second)]
     for limit in (chances, None):  # first what is accepted, then what is left
@@ -81,14 +83,14 @@ def best_coupling(case: otd.trees.MarkovModel) -> Joint:
 
 
 def by_itself(case: otd.trees.MarkovModel) -> Joint:
-    """Each position drawn by its head."""
+    """Return the accepted tokens of positions drawn independently from their heads."""
     return {
         (x, y): a * b for x, a in enumerate(case.draft(()).tolist()) for y, b in enumerate(case.draft((0,)).tolist())
     }
 
 
 def sampled(case: otd.trees.MarkovModel, joint: Joint) -> Any:
-    """Block verification of paths drawn by a coupling of the heads."""
+    """Return the result of block verification of paths drawn from a coupling of the heads."""
     n = len(case.target(()))
     drafts: dict[tuple[int, ...], Any] = {(): case.draft(())}
     for x in range(n):
@@ -98,19 +100,22 @@ def sampled(case: otd.trees.MarkovModel, joint: Joint) -> Any:
 
 
 def likeliest(head: list[Fraction]) -> int:
-    """The first token of the largest mass."""
+    """Return the first token of the largest mass."""
     return head.index(max(head))
 
 
 def fixed_path(case: otd.trees.MarkovModel) -> Fraction:
-    """Tokens accepted of the two likeliest ones, by the target's own draws."""
+    """Return the accepted tokens of the two most probable ones, with naive target sampling."""
     x, y = likeliest(case.draft(()).tolist()), likeliest(case.draft((0,)).tolist())
     accepted: Fraction = case.target(())[x] * (1 + case.target((x,))[y])
     return accepted
 
 
 def theorem(case: otd.trees.MarkovModel, error: str) -> bool:
-    """The coupling has the heads as its laws, is lossless, and accepts the value; drawing each by itself accepts no more."""
+    """Return whether the coupling has the heads as its distributions, is lossless, and accepts the value.
+
+    Drawing each by itself accepts no more.
+    """
     joint = by_itself(case) if error == EACH_BY_ITSELF else best_coupling(case)
     tokens = range(len(case.target(())))
     heads = (
@@ -124,7 +129,7 @@ def theorem(case: otd.trees.MarkovModel, error: str) -> bool:
 
 
 def draws_are_better(case: otd.trees.MarkovModel, error: str) -> bool:
-    """The false claim that a drawn path accepts at least what the likeliest one does."""
+    """Return whether a drawn path accepts at least as much as the most probable one, which is false."""
     if error:
         even = np.array([Fraction(1, len(case.target(())))] * len(case.target(())), dtype=object)
         case = otd.trees.MarkovModel(dict.fromkeys(case.targets, even), dict.fromkeys(case.drafts, even), 1)
@@ -132,7 +137,7 @@ def draws_are_better(case: otd.trees.MarkovModel, error: str) -> bool:
 
 
 def shown(case: otd.trees.MarkovModel) -> str:
-    """The target's laws and the two heads."""
+    """Return the target's distributions and the two heads."""
     rows = [("p", case.target(())), *((f"p after {x}", case.target((x,))) for x in range(len(case.target(()))))]
     rows += [("m1", case.draft(())), ("m2", case.draft((0,)))]
     return ", ".join(f"{name} = ({', '.join(map(str, row.tolist()))})" for name, row in rows)
@@ -145,9 +150,9 @@ ONE_CELL, ONE_NODE, MEAN_LAW = "heads that are uniform", "one node fewer", "the 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Targets of two tokens that have the same heads as their own laws, all equally likely.
+    """Targets of two tokens that have the same heads as their own distributions, all equally likely.
 
-    first, second: the token of every cell; shifts: target s has the second token of cell order[u] + s behind the first one of cell u. With
+    first, second: the token of every cell; shifts: target s has the second token of cell order[u] + s after the first one of cell u. With
     all shifts the two tokens are independent on average.
     """
 
@@ -170,7 +175,7 @@ class Crowd:
 
     @property
     def models(self) -> list[otd.trees.MarkovModel]:
-        """The targets beside their heads."""
+        """The targets with their heads."""
         heads = [_laws(joint) for joint in self.joints]
         return [otd.trees.MarkovModel(dict(p), {(): p[()], **{v: second for v in p if v}}, 1) for p, second in heads]
 
@@ -181,7 +186,7 @@ class Crowd:
 
 
 def _laws(joint: Joint) -> tuple[dict[tuple[int, ...], Any], Any]:
-    """The laws of the first token and of the second behind every first one; and of the second, whatever the first."""
+    """Return the distributions of the first token and of the second after every first one; and of the second, whatever the first."""
     n = 1 + max(x for x, _ in joint)
     table = np.array([[joint[x, y] for y in range(n)] for x in range(n)], dtype=object)
     first, second = table.sum(1), table.sum(0)
@@ -189,7 +194,7 @@ def _laws(joint: Joint) -> tuple[dict[tuple[int, ...], Any], Any]:
 
 
 def prefix_masses(joints: list[Joint]) -> dict[tuple[int, ...], Fraction]:
-    """Of every prefix, the mean mass over these laws of two tokens; the likeliest first, and parents before children."""
+    """Return the mean mass of every prefix over these distributions of two tokens, the most probable first, and parents before children."""
     found: dict[tuple[int, ...], Fraction] = {}
     for joint in joints:
         for (x, y), mass in joint.items():
@@ -199,7 +204,7 @@ def prefix_masses(joints: list[Joint]) -> dict[tuple[int, ...], Fraction]:
 
 
 def draw_crowd(seed: int, tokens: int = 0) -> Crowd:
-    """The crowd of this number, of so many tokens [two or three]: every third has all shifts."""
+    """Return the crowd of this number, of this many tokens, by default two or three; every third has all shifts."""
     generator = np.random.default_rng([seed, 8])
     n = tokens or 2 + seed % 2
     spread = [generator.dirichlet(np.full(n, generator.choice((0.3, 1.0, 10.0)))) for _ in range(2)]
@@ -210,13 +215,14 @@ def draw_crowd(seed: int, tokens: int = 0) -> Crowd:
 
 
 def products(crowd: Crowd) -> Joint:
-    """The law of two tokens that are drawn by their heads."""
+    """Return the distribution of two tokens that are drawn by their heads."""
     laws, second = _laws(crowd.joints[0])
     return {(x, y): a * b for x, a in enumerate(laws[()]) for y, b in enumerate(second)}
 
 
 def best_fixed(crowd: Crowd, error: str) -> bool:
-    """For 1 to 4 nodes the likeliest prefixes are the best of all trees; where independent on average, it is the tree that is drafted."""
+    """Return whether for 1 to 4 nodes the most probable prefixes are the best of all trees; where independent on average, it is the tree
+    that is drafted."""
     masses = crowd.masses
     order = list(masses)
     if error == OF_ONE_TARGET:
@@ -239,13 +245,15 @@ def best_fixed(crowd: Crowd, error: str) -> bool:
 
 
 def blind(crowd: Crowd, joint: Joint) -> Fraction:
-    """Tokens of two accepted on average of paths that this coupling of the heads draws: the first one always, the heads are its law."""
+    """Return tokens of two accepted on average of paths that this coupling of the heads draws: the first one always, the heads are its
+    distribution."""
     total = sum((min(mass, p[v]) for p in crowd.joints for v, mass in joint.items()), ZERO)
     return 1 + total / len(crowd.shifts)
 
 
 def ceiling(crowd: Crowd, budget: int, mean_law: bool = False) -> Fraction:
-    """The bound above for so many nodes, without its order of chances, which the best have: those of one share of targets with p(v) > c(v).
+    """Return the bound above for N nodes, without its order of probabilities, which the best have: those of one share of targets with p(v)
+    > c(v).
 
     mean_law: with the mean of the targets in their place, an error.
     """
@@ -265,7 +273,10 @@ def ceiling(crowd: Crowd, budget: int, mean_law: bool = False) -> Fraction:
 
 
 def program(crowd: Crowd, budget: int, coupled: bool = False) -> tuple[float, Joint]:
-    """The same as a linear program in floats; coupled: of paths that a coupling of the heads draws. And the chances of pairs."""
+    """Return the ceiling and the probabilities of pairs, by a linear program in floats.
+
+    coupled: for paths that are drawn from a coupling of the heads.
+    """
     from scipy import optimize, sparse
 
     joints = crowd.joints
@@ -281,7 +292,7 @@ def program(crowd: Crowd, budget: int, coupled: bool = False) -> tuple[float, Jo
     bounds = [(float(heads[v]),) * 2 if coupled and len(v) == 1 else (0.0, 1.0) for v in nodes]
     bounds += [(0.0, float(target[v])) for target in targets for v in nodes]
     both: dict[str, Any] = {}
-    if coupled:  # both positions keep their laws
+    if coupled:  # both positions keep their distributions
         n = 1 + max(x for x, _ in joints[0])
         pairs = [[len(v) == 2 and v[side] == x for v in nodes] for x in range(n) for side in (0, 1)]
         equal = np.hstack((np.array(pairs, dtype=float), np.zeros((2 * n, each * count))))
@@ -293,7 +304,10 @@ def program(crowd: Crowd, budget: int, coupled: bool = False) -> tuple[float, Jo
 
 
 def never_above(crowd: Crowd, error: str) -> bool:
-    """The closed form is the program's value; two nodes drawn by their heads, by the best coupling, or fixed are not above it."""
+    """Return whether the closed form is the program's value.
+
+    Two nodes drawn by their heads, by the best coupling, or fixed are not above it.
+    """
     bound = ceiling(crowd, 1 if error == ONE_NODE else 2, error == MEAN_LAW)
     drawn, fixed = blind(crowd, products(crowd)), sum(list(crowd.masses.values())[:2], ZERO)
     each = [sampled(model, products(crowd)) for model in crowd.models]
@@ -303,7 +317,7 @@ def never_above(crowd: Crowd, error: str) -> bool:
 
 
 def best_of_the_blind(crowd: Crowd, error: str) -> bool:
-    """The false claim that no coupling of the heads accepts more on average than drawing each by itself."""
+    """Return whether no coupling of the heads accepts more on average than independent draws, which is false."""
     if error:
         once = tuple(range(1 + max(crowd.first + crowd.second)))
         crowd = Crowd(once, once, tuple(sorted(once, key=lambda u: crowd.order[u])), once)
@@ -327,7 +341,7 @@ STATEMENTS = (
         show=shown,
     ),
     Statement(
-        "a path drawn by heads against the likeliest one",
+        "a path drawn by heads against the most probable one",
         "Sampling each position from its head accepts at least as much as the path of the most probable tokens.",
         "plausible; z-lab/dflash #169",
         "Fractions, all paths",
@@ -374,16 +388,17 @@ STATEMENTS = (
 
 
 def own_marginals(case: otd.trees.MarkovModel) -> otd.trees.MarkovModel:
-    """The same target, with heads that are the laws of its two tokens."""
+    """Return the same target, with heads that are the distributions of its two tokens."""
     first = case.target(())
     second = sum((mass * case.target((x,)) for x, mass in enumerate(first)), 0 * first)
     return otd.trees.MarkovModel(case.targets, {(): first, **{(x,): second for x in range(len(first))}}, 1)
 
 
 def means(cases: int = 200, tokens: int = 0, budget: int = 2) -> dict[str, float]:
-    """Mean number of accepted tokens of two by proposal of two or four nodes, over so many crowds that are independent on average.
+    """Return the mean number of accepted tokens of two by proposal of two or four nodes, over `count` crowds that are independent on
+    average.
 
-    Drawn are one path, for block verification, or a counted tree, for traversal: that one behind one target of each crowd.
+    Drawn are one path, for block verification, or a counted tree, for traversal: that one after one target of each crowd.
     """
     totals = dict.fromkeys(("ceiling", "drawn by the heads", "best fixed tree"), 0.0)
     for number in range(cases):

@@ -1,29 +1,30 @@
-"""Verification that is scheduled: engines verify fewer drafts of one text than were drawn, by what they know of all texts of a batch.
+"""Verification that is scheduled: engines verify a prefix of the drafts of each sequence, chosen from the state of the whole batch.
 
-A text's cut is how many of its drafted tokens are verified. The budget of a step is shared, so that the cut of one text depends on
+A sequence's cut is the number of its draft tokens that are verified. The budget of a step is shared, so that the cut of one text depends on
 others.
 
-THEOREM. A cut keeps the law of every text if the event that it is at least i depends only on what does not involve the text's own
-drafts from place i on, nor the numbers that verify them: on other texts, on confidences at places before i, on q at place i itself, on
+THEOREM. A cut keeps the distribution of every text if the event that it is at least i depends only on what does not involve the text's own
+drafts from position i on, nor the numbers that verify them: on other texts, on confidences before position i, on q at position i, on
 clocks and noise. PROOF. Draft i is then a draw from q given all that the cut has looked at when it lets i in, and so are those behind
-it: the tree is one that grows place by place, each place drafted after at most once (`paths.adapted_trees`), and what other texts drew
+it: the tree is one that grows position by position, each drafted after at most once (`paths.adapted_trees`), and what other texts drew
 is randomness of their own. QED
 
 THEOREM. Of what a lossless rule emits after verifying all drafts, the tokens after the i-th may be dropped by a decision that reads the
 first i emitted tokens, other texts and noise of its own. PROOF. Where more than i tokens are emitted, the next one follows the target
-given the first i: by losslessness the law of i + 1 tokens is the target's, texts that end at i are completed by the target, so those that
-go on do as well. What is dropped is drawn again, from the target or by the next cycle, which is lossless. QED A token drawn from the
-target in the place of the dropped one, where the correction of a rejected draft would have stayed, is lossy: the test of the dropped draft
+given the first i: by losslessness the distribution of i + 1 tokens is the target's, texts that end at i are completed by the target, so
+those that go on do as well. What is dropped is drawn again, from the target or by the next cycle, which is lossless. QED A token drawn from
+the target instead of the dropped one, where the correction of a rejected draft would have stayed, is lossy: the test of the dropped draft
 then decides which of the two is emitted. Counterexample: p = (1/2, 1/2), q = (1/3, 2/3), total variation 7/144 over three tokens (survey,
 scheduler-cuts).
 
 That a *drafted token's own* probability decides is the usual bug: q(x_i), which engines call the confidence of draft i, is a function
-of the draft i. A cut before i by q(x_i) verifies likely tokens only and leaves unlikely ones to the target; the law of the text moves.
+of the draft i. A cut before i by q(x_i) verifies likely tokens only and leaves unlikely ones to the target; the distribution of the text
+moves.
 
-BUDGET. Let text b pass place i with the chance a_{b,i}, decreasing in i. Verifying c_b places of it brings the sum of a_{b,i} for i <=
+BUDGET. Let text b pass position i with probability a_{b,i}, decreasing in i. Verifying c_b positions accepts the sum of a_{b,i} for i <=
 c_b, so the best cuts of one budget take the largest a_{b,i} of all: prefixes by themselves. Equal lengths are never better. `means` says by
-how much on the real pair: for texts that pass every place with one chance, each its own, which a scheduler may count; and for places whose
-overlaps, the sum of min(p, q), it knows beforehand, which none can.
+how much on the real pair: for texts that pass every position with one probability per text, which a scheduler may count; and for positions
+whose overlaps, the sum of min(p, q), are known in advance, which is not possible.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ DATA = Path(__file__).parents[2] / "figures" / "data"
 
 
 def verified(case: Case, cut: str) -> dict[tuple[int, ...], Fraction]:
-    """Law of two tokens of a text without memory, whose two drafts are cut to one or none; block verification."""
+    """Return the distribution of two tokens of a text without memory, whose two drafts are cut to one or none; block verification."""
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     model, rule = trees.MarkovModel({(): p}, {(): q}, 0), trees.BlockVerification()
     law: dict[tuple[int, ...], Fraction] = {}
     tokens = range(len(case.p))
-    for other in (0, 1):  # another text leaves room for one or two, with equal chances
+    for other in (0, 1):  # another text leaves room for one or two, with equal probabilities
         for drafts in product([z for z in tokens if case.q[z]], repeat=2):
             mass = case.q[drafts[0]] * case.q[drafts[1]] / 2
             kept = 1 + other
@@ -69,19 +70,19 @@ def verified(case: Case, cut: str) -> dict[tuple[int, ...], Fraction]:
             if cut == ONE_AHEAD and case.q[drafts[1]] < max(case.q):
                 kept = 1
             if not cut and kept == 2 and case.q[drafts[0]] < max(case.q):
-                kept = 1  # place 1 decides about place 2
+                kept = 1  # position 1 decides about position 2
             for emitted, chance in (rule(model, (drafts[:kept],)) if kept else alone(case)).items():
                 _fill(law, emitted, mass * chance, case)
     return law
 
 
 def alone(case: Case) -> dict[tuple[int, ...], Fraction]:
-    """One token of the target."""
+    """Sample one token of the target."""
     return {(token,): mass for token, mass in enumerate(case.p) if mass}
 
 
 def _fill(law: dict[tuple[int, ...], Fraction], emitted: tuple[int, ...], mass: Fraction, case: Case) -> None:
-    """Two tokens: what is emitted, and the target's own behind it."""
+    """Return two tokens: the emitted ones, completed by the target."""
     if len(emitted) >= 2:
         law[emitted[:2]] = law.get(emitted[:2], ZERO) + mass
         return
@@ -91,13 +92,13 @@ def _fill(law: dict[tuple[int, ...], Fraction], emitted: tuple[int, ...], mass: 
 
 
 def kept(case: Case, error: str) -> bool:
-    """The two tokens follow the target."""
+    """Return whether the two tokens follow the target."""
     target = {(a, b): x * y for a, x in enumerate(case.p) for b, y in enumerate(case.p) if x and y}
     return {pair: mass for pair, mass in verified(case, error).items() if mass} == target
 
 
 def shortened(case: Case, error: str) -> bool:
-    """Two tokens follow the target, where two drafts are verified and what is emitted is shortened to one token or more."""
+    """Return whether two tokens follow the target, where two drafts are verified and what is emitted is shortened to one token or more."""
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     model, rule = trees.MarkovModel({(): p}, {(): q}, 0), trees.TokenWise(otd.rules.SpeculativeSampling())
     law: dict[tuple[int, ...], Fraction] = {}
@@ -115,7 +116,7 @@ def shortened(case: Case, error: str) -> bool:
 
 @dataclass(frozen=True)
 class BatchCase:
-    """Chances that a text passes each of its places, falling, and a budget of places."""
+    """Decreasing probabilities that each text passes its positions, and a budget of positions."""
 
     chances: tuple[tuple[Fraction, ...], ...]
     budget: int
@@ -126,7 +127,7 @@ class BatchCase:
 
 
 def draw_batch(seed: int) -> BatchCase:
-    """Two or three texts of three places each."""
+    """Return the case of this number: two or three sequences of three positions each."""
     generator = np.random.default_rng([seed, 6])
     rows = []
     for _ in range(2 + seed % 2):
@@ -139,7 +140,7 @@ def draw_batch(seed: int) -> BatchCase:
 
 
 def budget(case: BatchCase, error: str) -> bool:
-    """The largest chances of all are the best cuts, and at least as good as equal lengths."""
+    """Return whether the largest probabilities give the best cuts, at least as good as equal lengths."""
     chances = tuple(row[::-1] for row in case.chances) if error == NOT_SORTED else case.chances
     every = sorted((chance for row in chances for chance in row), reverse=error != SMALLEST)
     greedy = sum(every[: case.budget], ZERO)
@@ -154,7 +155,7 @@ def budget(case: BatchCase, error: str) -> bool:
 
 
 def draw_text(seed: int) -> Case:
-    """The case of this number, of few tokens."""
+    """Return the case of this number, of few tokens."""
     return next(case for number in range(seed * 3, seed * 3 + 300) if 1 < len((case := draw(number)).p) <= 4)
 
 
@@ -193,9 +194,10 @@ STATEMENTS = (
 
 
 def by_text(batch: int, most: int) -> np.ndarray:
-    """Chances (batches, batch, most) of texts that follow each other in the real pair's table: every place of a text has one chance a.
+    """Return probabilities (batches, batch, most) of consecutive texts in the real pair's table; all positions of a text have one
+    probability a.
 
-    It is the a with a + a^2 + a^3 + a^4 tokens, those that the text accepted of four.
+    a is the solution of a + a^2 + a^3 + a^4 = accepted tokens of four.
     """
     with (DATA / "real_block_efficiency.csv").open(encoding="utf-8", newline="") as stream:
         lengths = [float(row["TokenWise(SpeculativeSampling) 1x4"]) for row in csv.DictReader(stream)]
@@ -206,14 +208,14 @@ def by_text(batch: int, most: int) -> np.ndarray:
 
 
 def by_place(batch: int, most: int) -> np.ndarray:
-    """The same of texts whose places have the overlaps of places of the real pair, drawn by chance: more than any scheduler can know."""
+    """Return the same for texts whose positions have the overlaps of random positions of the real pair, which no scheduler can know."""
     pairs = read_pairs(DATA / "smollm2_pairs.npz").at_temperature(1.0)
     overlaps = np.minimum(pairs.p, pairs.q).sum(-1)
     return np.random.default_rng(38).choice(overlaps, (1000, batch, most)).cumprod(-1)
 
 
 def means(batch: int = 8) -> list[tuple[float, ...]]:
-    """Places a text, and accepted tokens with the best cuts over those with equal lengths: known by text, and by place."""
+    """Return positions per text, and the ratio of accepted tokens with the best cuts to equal lengths, by text and by position."""
     found: list[tuple[float, ...]] = []
     for each in (1, 2, 4, 8):
         gains = []

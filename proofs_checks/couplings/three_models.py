@@ -1,7 +1,8 @@
-"""Chains of models: a draft model q that is itself drafted for, by r. What composition keeps, and how much a coupling of three adds.
+"""Chains of models: a draft model q that is itself drafted for, by r. Properties kept by composition, and the gain of a coupling of three.
 
 COMPOSITION. R ~ r; X is R with min(1, q/r), else drawn from norm((q - r)+); Y is X with min(1, p/q), else from
-norm((p - q)+). Each stage has its law whatever the stage before did, so Y ~ p; both P(R = X) and P(X = Y) are the largest of any coupling.
+norm((p - q)+). Each stage has its distribution whatever the stage before did, so Y ~ p; both P(R = X) and P(X = Y) are the largest of any
+coupling.
 
 TWO DRAFTS. Where X differs from R, both were seen, and Y may be either. Let m = min(q, r), and t = TV(q, r) = P(R and X differ).
 
@@ -15,7 +16,7 @@ has at most min(p, m), and R and X differ with mass t. Reached: let
 tokens take as much of p as they can, of m first, and of |q - r| up to t in all; let what is taken of r's rest go with what is not taken of
 q's rest and the other way round, which is possible because both rests have mass t; fill Y up. Without the condition take m = 0, t = 1. QED
 
-So a chain, which accepts sum of min(p, q), leaves up to t on the table; the coupling that q's own rejection makes (R's rest independent of
+So a chain, which accepts sum of min(p, q), loses up to t; the coupling that q's own rejection makes (R's rest independent of
 X's) is not always the best one either.
 """
 
@@ -43,7 +44,7 @@ ZERO = Fraction(0)
 
 @dataclass(frozen=True)
 class ThreeCase:
-    """Laws of the target, of the draft, and of the draft's draft."""
+    """Distributions of the target, of the draft, and of the draft's draft."""
 
     p: Masses
     q: Masses
@@ -60,24 +61,27 @@ class ThreeCase:
 
 
 def draw_three(seed: int) -> ThreeCase:
-    """The case of this number: r is a law of another case of as many tokens."""
+    """Return the case of this number: r is a distribution of another case of as many tokens."""
     first = draw(seed)
     others = (draw(number) for number in range(seed + 1, seed + 200))
     return ThreeCase(first.p, first.q, next(other.q for other in others if len(other.q) == len(first.q)))
 
 
 def rest(first: Masses, second: Masses) -> Masses:
-    """(first - second)+."""
+    """Return (first - second)+."""
     return tuple(max(a - b, ZERO) for a, b in zip(first, second, strict=True))
 
 
 def smaller(first: Masses, second: Masses) -> Masses:
-    """min(first, second)."""
+    """Return min(first, second)."""
     return tuple(map(min, first, second))
 
 
 def stage(target: Masses, drafts: Masses, correction: Masses) -> dict[Pair, Fraction]:
-    """Joint law of a draft and the output of speculative sampling; correction: what a refusal draws from, up to its mass."""
+    """Return the joint distribution of a draft and the output of speculative sampling.
+
+    correction: the distribution after a rejection, up to its mass.
+    """
     whole, law = sum(correction, ZERO), dict[Pair, Fraction]()
     for x, mass in enumerate(drafts):
         taken = min(mass, target[x])
@@ -89,12 +93,12 @@ def stage(target: Masses, drafts: Masses, correction: Masses) -> dict[Pair, Frac
 
 
 def chain(case: ThreeCase, error: str = "") -> dict[Pair, Fraction]:
-    """Joint law of R and X."""
+    """Return the joint distribution of R and X."""
     return stage(case.q, case.r, case.q if error else rest(case.q, case.r))
 
 
 def composed(case: ThreeCase, error: str) -> bool:
-    """Y ~ p; P(X = Y) and P(R = X) are those of maximal couplings."""
+    """Return whether Y ~ p, and P(X = Y) and P(R = X) are those of maximal couplings."""
     first, second = chain(case, error), stage(case.p, case.q, rest(case.p, case.q))
     n = range(len(case.p))
     # Y depends on R through X alone.
@@ -106,20 +110,20 @@ def composed(case: ThreeCase, error: str) -> bool:
 
 
 def best_of_three(case: ThreeCase) -> Fraction:
-    """The theorem's first value."""
+    """Return the theorem's first value."""
     both = smaller(case.q, case.r)
     more = tuple(map(max, case.q, case.r))
     return min(sum(smaller(case.p, both), ZERO) + 1 - sum(both, ZERO), sum(smaller(case.p, more), ZERO))
 
 
 def with_both(case: ThreeCase, pairs: dict[Pair, Fraction]) -> Fraction:
-    """Largest P(Y in {R, X}) where (R, X) has this law."""
+    """Return the largest P(Y in {R, X}) where (R, X) has this distribution."""
     value, _ = transport(pairs, dict(enumerate(case.p)), lambda pair, y: y in pair)
     return value
 
 
 def best_pairs(case: ThreeCase) -> dict[Pair, Fraction]:
-    """The coupling of r and q in the theorem's proof."""
+    """Return the coupling of r and q in the theorem's proof."""
     both = smaller(case.q, case.r)
     rests, room = (rest(case.r, case.q), rest(case.q, case.r)), 1 - sum(both, ZERO)
     wanted = rest(case.p, both)
@@ -131,7 +135,7 @@ def best_pairs(case: ThreeCase) -> dict[Pair, Fraction]:
             room -= taken[-1][-1]
     left = [list(rest(masses, tuple(used))) for masses, used in zip(rests, taken, strict=True)]
     pairs = {(i, i): mass for i, mass in enumerate(both) if mass}
-    # What is taken goes with what is not taken; what is taken of neither goes together.
+    # The selected part of each rest is coupled with the other's unselected part, and the unselected parts with each other.
     for of_r, of_q in ((taken[0], left[1]), (left[0], taken[1]), (left[0], left[1])):
         for i in range(len(both)):
             for j in range(len(both)):
@@ -143,7 +147,7 @@ def best_pairs(case: ThreeCase) -> dict[Pair, Fraction]:
 
 
 def optimum(case: ThreeCase, error: str) -> bool:
-    """The pairs of the proof have the laws r and q, and reach the value; the chain's own pairs do not exceed it."""
+    """Return whether the pairs of the proof have the distributions r and q, and reach the value; the chain's own pairs do not exceed it."""
     pairs, n = best_pairs(case), range(len(case.p))
     if tuple(sum((pairs.get((i, j), ZERO) for j in n), ZERO) for i in n) != case.r:
         return False
@@ -159,7 +163,7 @@ def optimum(case: ThreeCase, error: str) -> bool:
 
 
 def own_pairs(case: ThreeCase, error: str) -> bool:
-    """The false claim that q's own rejection makes pairs as good as any; with two tokens it does."""
+    """Return whether q's own rejection gives optimal pairs, which is false; with two tokens it does."""
     if error and len(case.p) > 2:
         return True
     return with_both(case, chain(case)) == best_of_three(case)
@@ -200,7 +204,7 @@ STATEMENTS = (
 
 
 def means(cases: int = 200) -> dict[str, float]:
-    """Mean acceptance by what is kept and how it is coupled, over so many cases."""
+    """Return the mean acceptance by what is kept and how it is coupled, over `count` cases."""
     totals = dict.fromkeys(
         ("the chain", "both, as a chain makes them", "both, coupled best", "both, coupled freely"), ZERO
     )

@@ -1,21 +1,22 @@
-"""Target and draft with different tokenizers: the optimal coupling at the level of text, and the published ways beside it.
+"""Target and draft with different tokenizers: the optimal coupling of strings, compared with published methods.
 
-Tokens are strings. The draft model writes a text D by tokens of its own until it is long enough. A target token y is *drafted* if D begins
+Tokens are strings. The draft model samples a text D of its own tokens until it is long enough. A target token y is *drafted* if D begins
 with y, so that a text drafts the set of all target tokens that begin it: nested ones. The optimum is optimal transport with membership
-cost under that law of sets,
+cost under that distribution of sets,
 
     1 + min over H of [ p(H) - P(all target tokens that begin D lie in H) ],
 
-and no rule of one text accepts more. The published ways are rules below it, or drafts of another law (Timor et al. 2025):
+and no rule of one text accepts more. The published methods are rules below it, or drafts of another distribution (Timor et al. 2025):
 
-    SLEM  the target tokenizer reads D, its first token t has a law psi; y ~ p is emitted, and t taken where y = t: sum of p psi;
-    SLRS  t is taken with min(1, p/psi), else y ~ norm((p - psi)+): sum of min(p, psi);
+    SLEM  the target tokenizer reads D, its first token t has a distribution psi; y ~ p is emitted, and t taken where y = t: sum of p psi;
+    SLRS  t is accepted with min(1, p/psi), else y ~ norm((p - psi)+): sum of min(p, psi);
     TLI   no text: q on the strings that are tokens of both, normalised, is the draft law: sum of min(p, q');
     OOV   q' M in its place, for a kernel M that does not look at p (out-of-vocabulary sampling, 2506.03206): sum of min(p, q' M). Here M
           spreads a token evenly over those of the target that begin with it; the published ones come from data.
 
-THE SECOND TOKEN of SLRS, when the first is taken and D goes on being read: its law is that of the second token given that the first is t,
-which is not the draft model's law of a text that begins behind t. The tokenizer has looked ahead: `a` was read because no `ab` came.
+THE SECOND TOKEN of SLRS, when the first is taken and D goes on being read: its distribution is that of the second token given that the
+first is t, which is not the draft model's distribution of a text that begins after t. The tokenizer has looked ahead: `a` was read because
+no `ab` came.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Law = dict[Text, Fraction]
 
 @dataclass(frozen=True)
 class TextCase:
-    """Tokens of the target and of the draft, and their laws by the last letter of the text before ("" at its beginning)."""
+    """Tokens of the target and of the draft, and their distributions by the last letter of the text before ("" at its beginning)."""
 
     p: dict[str, Law]
     q: dict[str, Law]
@@ -54,11 +55,11 @@ class TextCase:
 
     @property
     def size(self) -> tuple[int, ...]:
-        """Small ones are easy to read."""
+        """Size for sorting; small cases are easy to read."""
         return len(self.p[""]), len(self.q[""])
 
     def texts(self, length: int, before: Text = "") -> Law:
-        """Law of the drafted text, cut at so many letters."""
+        """Return the distribution of the drafted text, truncated to `length` letters."""
         done: Law = {}
         open_texts = {"": Fraction(1)}
         while open_texts:
@@ -71,12 +72,12 @@ class TextCase:
         return done
 
     def read(self, text: Text) -> Text:
-        """The first token that the target's tokenizer reads: the longest that begins the text."""
+        """Return the first token that the target's tokenizer reads: the longest that begins the text."""
         return max((token for token in self.p[""] if text.startswith(token)), key=len)
 
 
 def draw_texts(seed: int) -> TextCase:
-    """The case of this number: single letters and up to three pairs of them in each vocabulary."""
+    """Return the case of this number: single letters and up to three pairs of them in each vocabulary."""
     generator = np.random.default_rng([seed, 38])
 
     def model() -> dict[str, Law]:
@@ -94,7 +95,7 @@ def draw_texts(seed: int) -> TextCase:
 
 
 def first_read(case: TextCase) -> Law:
-    """psi: law of the first token that the target's tokenizer reads."""
+    """Return psi, the distribution of the first token that the target's tokenizer reads."""
     psi = dict.fromkeys(case.p[""], Fraction(0))
     for text, mass in case.texts(2).items():
         psi[case.read(text)] += mass
@@ -102,14 +103,17 @@ def first_read(case: TextCase) -> Law:
 
 
 def common(case: TextCase, normalised: bool = True) -> Law:
-    """TLI's draft law: q of the tokens of both vocabularies; none where they have no mass."""
+    """Return TLI's draft law: q of the tokens of both vocabularies; None if they have no mass."""
     shared = {token: mass for token, mass in case.q[""].items() if token in case.p[""]}
     whole = sum(shared.values(), Fraction(0)) if normalised else Fraction(1)
     return {token: mass / whole for token, mass in shared.items()} if whole else {}
 
 
 def redistributed(case: TextCase) -> Law:
-    """Out-of-vocabulary sampling: TLI's law, every token's mass spread over the target's tokens that begin with it."""
+    """Return the draft law of out-of-vocabulary sampling.
+
+    It is TLI's draft law, with every token's mass spread over the target's tokens that begin with it.
+    """
     law: Law = {}
     for token, mass in common(case).items():
         reached = [other for other in case.p[""] if other.startswith(token)]
@@ -118,7 +122,7 @@ def redistributed(case: TextCase) -> Law:
 
 
 def ways(case: TextCase) -> dict[str, Fraction]:
-    """Acceptance of the first token by way."""
+    """Return the acceptance of the first token by method."""
     p, psi, shared, spread = case.p[""], first_read(case), common(case), redistributed(case)
     best, _ = transport(case.texts(2), p, lambda text, token: text.startswith(token))
     return {
@@ -131,7 +135,7 @@ def ways(case: TextCase) -> dict[str, Fraction]:
 
 
 def cut(case: TextCase, error: str) -> bool:
-    """The optimum of a text is the least cut, and SLEM <= SLRS <= it."""
+    """Return whether the optimum of a text is the least cut, and SLEM <= SLRS <= it."""
     p, texts, found = case.p[""], case.texts(2), ways(case)
     starts = [(frozenset(token for token in p if text.startswith(token)), mass) for text, mass in texts.items()]
     tokens = list(p)
@@ -145,9 +149,9 @@ def cut(case: TextCase, error: str) -> bool:
 
 
 def of_two(case: TextCase, fresh: bool) -> dict[tuple[Text, Text], Fraction]:
-    """Law of the first two tokens that SLRS emits; the second comes from the target where the first is not taken.
+    """Return the distribution of the first two tokens that SLRS emits; the second comes from the target where the first is not taken.
 
-    fresh: the second is verified by the law of a text that begins there.
+    fresh: the second is verified by the distribution of a text that begins there.
     """
     p, read = case.p, dict[tuple[Text, Text], Fraction]()
     for text, mass in case.texts(4).items():
@@ -160,24 +164,26 @@ def of_two(case: TextCase, fresh: bool) -> dict[tuple[Text, Text], Fraction]:
         second = rest
         if taken:
             drawn = {token: read.get((first, token), Fraction(0)) / one[first] for token in rest}
-            anew = TextCase(p, case.q | {"": case.q[first[-1]]})
-            second = emitted(rest, drawn, first_read(anew) if fresh else drawn)
+            fresh_case = TextCase(p, case.q | {"": case.q[first[-1]]})
+            second = emitted(rest, drawn, first_read(fresh_case) if fresh else drawn)
         law |= {(first, token): taken * second[token] + (mass - taken) * rest[token] for token in rest}
     return law
 
 
 def target_of_two(case: TextCase) -> dict[tuple[Text, Text], Fraction]:
-    """The target's own law of two tokens."""
+    """Return the target's own distribution of two tokens."""
     return {(a, b): mass * more for a, mass in case.p[""].items() for b, more in case.p[a[-1]].items()}
 
 
 def lossless(case: TextCase, error: str) -> bool:
-    """SLRS, with the second token's law given the first, keeps the law of two tokens, hence of the string."""
+    """Return whether SLRS, with the second token's distribution given the first, keeps the distribution of two tokens, hence of the
+    string.
+    """
     return of_two(case, fresh=bool(error)) == target_of_two(case)
 
 
 def intersection(case: TextCase, error: str) -> bool:
-    """Speculative sampling with TLI's draft law emits p, and so it does with that law redistributed."""
+    """Return whether speculative sampling with TLI's draft law emits p, and so it does with that distribution redistributed."""
     p, drawn, spread = case.p[""], common(case), redistributed(case)
     if not drawn:
         return True
@@ -187,7 +193,7 @@ def intersection(case: TextCase, error: str) -> bool:
 
 
 def emitted(p: Law, drawn: Law, believed: Law) -> Law:
-    """Output law of speculative sampling, where the draft is drawn by one law and verified as if by another."""
+    """Return the output distribution of speculative sampling with a draft from one distribution that is verified with another."""
     keep = {token: min(Fraction(1), p.get(token, Fraction(0)) / mass) for token, mass in believed.items() if mass}
     taken = {token: mass * keep.get(token, 1) for token, mass in drawn.items()}
     left = {token: max(mass - believed.get(token, Fraction(0)), Fraction(0)) for token, mass in p.items()}
@@ -196,7 +202,10 @@ def emitted(p: Law, drawn: Law, believed: Law) -> Law:
 
 
 def beats(case: TextCase, error: str) -> bool:
-    """The false claim that no published way accepts more than the optimum of a drafted text; where all tokens are common it is true."""
+    """Return whether no published method accepts more than the optimum of a drafted text, which is false.
+
+    With common tokens only it is true.
+    """
     if error and set(case.q[""]) - set(case.p[""]):
         return True
     found = ways(case)
@@ -251,7 +260,7 @@ STATEMENTS = (
 
 
 def means(cases: int = 200) -> dict[str, float]:
-    """Mean acceptance of the first token by way, over so many cases."""
+    """Return the mean acceptance of the first token by method, over `count` cases."""
     found = [ways(draw_texts(seed)) for seed in range(cases)]
     return {way: float(sum(each[way] for each in found) / cases) for way in found[0]}
 

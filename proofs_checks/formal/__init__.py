@@ -3,7 +3,7 @@
 Every file of proofs_checks/formal says at its head what it proves, in the notation of docs/theory.md; `make formal` compiles all
 and prints the assumptions of every theorem. A row is "proved (Coq)" only where coqc compiled the file, with the content that it
 has now, on this machine, and "computed (Coq)" where it is about the cases that it names and no others; elsewhere it was not checked
-here. What lies between these proofs and the Python code is said in docs/formal.md.
+here. docs/formal.md describes the gap between these proofs and the Python code.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from . import compiling
 from .listed import THEOREMS, Planted, Theorem
 
 __all__ = ["STATEMENTS", "check"]
-UNLISTED = ("main_theorems",)  # it says again what other files prove
+UNLISTED = ("main_theorems",)  # repeats statements of other files
 AXIOM = "its proof left out"
-FALSE = 'The term "erefl true" has type "true = true"'  # what coqc says of `computes` where the value is not true
-SHOWN = 80  # characters of coqc's words
+FALSE = 'The term "erefl true" has type "true = true"'  # message of coqc if the value of `computes` is not true
+SHOWN = 80  # max. number of characters of coqc's message
 STATEMENTS = tuple(
     Statement(
         theorem.title,
@@ -34,10 +34,10 @@ PROOF = re.compile(r"\bProof\..*?\bQed\.", re.DOTALL)
 
 
 def check(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
-    """Compile the statement's file and look at its assumptions; where there is no coqc, say so.
+    """Compile the statement's file and check its assumptions; without coqc the outcome states that.
 
-    A bridge also compares its numbers with the library as it is now. The controls: the same file with the theorem's proof left out must be
-    found to rest on an axiom, and with an error in what the theorem says Coq must refuse its proof.
+    A bridge also compares its numbers with the library as it is now. The controls: the same file without the theorem's proof must be
+    found to rest on an axiom, and with an error in what the theorem says Coq must reject its proof.
     """
     start = perf_counter()
     theorem = next(theorem for theorem in THEOREMS if theorem.title == statement.name)
@@ -62,7 +62,7 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
 
 
 def difference(theorem: Theorem) -> str:
-    """Where the library differs from the numbers of a bridge."""
+    """Return the first difference between the library and the numbers of a bridge."""
     from . import bridge
 
     names = [name for name in compiling.imports(_text(theorem.file)) if name in bridge.NAMES]
@@ -70,25 +70,30 @@ def difference(theorem: Theorem) -> str:
 
 
 def _left_out(theorem: Theorem) -> tuple[str, ...]:
-    """Control: the proof of the first theorem is left out."""
+    """Return the result of the control in which the proof of the first theorem is omitted."""
     name = theorem.names[0]
     made = compiling.compile_changed(theorem.file, {theorem.file: admitted(_text(theorem.file), name)})
     return (f"assumes {name}",) if made.ok and not made.closed else ()
 
 
 def refused(theorem: Theorem, planted: Planted) -> tuple[str, ...]:
-    """Control: with the error in it coqc must refuse the proof, in these words; a computation must come out false.
+    """Return the result of the control with an error, for which coqc must reject the proof; a computation must be false.
 
-    Nothing is refused where coqc was cut off.
+    A run that was terminated counts as no rejection.
     """
     made = compiling.compile_changed(theorem.file, with_error(theorem, planted))
     said = re.sub(r"\s+", " ", made.output.partition("Error:")[2]).strip()
-    holds = made.ok or not made.ended or (theorem.computed and FALSE not in said)  # behind what is known there
+    holds = (
+        made.ok or not made.ended or (theorem.computed and FALSE not in said)
+    )  # only where the error is in the statement
     return () if holds else (said[:SHOWN] or "no words",)
 
 
 def with_error(theorem: Theorem, planted: Planted) -> dict[str, str]:
-    """The file that differs, and its text. An error in a statement: the proofs before it are left out, so that its own alone is tried."""
+    """Return the changed file and its text.
+
+    For an error in a statement, earlier proofs are omitted, so that only its own proof is checked.
+    """
     own, name = _text(theorem.file), theorem.names[0]
     if planted.file:
         changed = _text(planted.file)
@@ -102,7 +107,7 @@ def with_error(theorem: Theorem, planted: Planted) -> dict[str, str]:
 
 
 def _alone(text: str, name: str) -> str:
-    """The text of a file up to a theorem and its proof, without the proofs before it; sections that are open there are closed."""
+    """Return the text of a file up to a theorem and its proof, without earlier proofs; open sections are closed."""
     start, end = _statement(text, name)
     proof = PROOF.match(text, end)
     if not proof:
@@ -118,7 +123,7 @@ def _alone(text: str, name: str) -> str:
 
 
 def _statement(text: str, name: str) -> tuple[int, int]:
-    """Where the statement of a theorem begins, and where its proof does."""
+    """Return the positions at which the statement of a theorem and its proof begin."""
     found = re.search(rf"^(?:Theorem|Lemma) {name}\b.*?(?=Proof\.)", text, re.MULTILINE | re.DOTALL)
     if not found:
         raise ValueError(f"no theorem {name!r} with a proof in this file")
@@ -126,7 +131,7 @@ def _statement(text: str, name: str) -> tuple[int, int]:
 
 
 def admitted(text: str, name: str) -> str:
-    """The text of a file in which the proof of one theorem is left out, and its assumptions are printed last."""
+    """Return the text of a file in which the proof of one theorem is omitted, and whose last command prints its assumptions."""
     _, end = _statement(text, name)
     proof = PROOF.match(text, end)
     if not proof:

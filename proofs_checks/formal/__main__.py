@@ -1,4 +1,4 @@
-"""`python -m proofs_checks.formal` (make formal): compile all, say what each theorem assumes, compare the library."""
+"""`python -m proofs_checks.formal` (make formal): compile all files, print the assumptions of each theorem, and compare the library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import compiling
 
 
 def main() -> int:
-    """0 if every file compiles, every theorem is closed and the library gives the bridges' numbers; 1 if not.
+    """Return 0 if every file compiles, every theorem is closed and the library gives the bridges' numbers; 1 if not.
 
     2 without coqc. 3 where Coq read all, and the library cannot be imported: its numbers were not compared.
     """
@@ -39,7 +39,7 @@ NOT_COMPARED = 3
 
 
 def _library() -> tuple[str, int]:
-    """What the library gives in the place of the bridges' numbers, and the exit status for it."""
+    """Return the differences of the library from the bridges' numbers, and the exit status."""
     try:
         from . import bridge
     except ImportError as error:

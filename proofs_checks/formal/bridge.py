@@ -1,9 +1,9 @@
-"""The bridge between the formal proofs and the library: what the rules do in Fractions, written as files for Coq.
+"""The bridge between the formal proofs and the library: results of the rules in Fractions, written as files for Coq.
 
-`python -m proofs_checks.formal.bridge` writes the files of cases in computed/ anew; bridge.v, bridge_hybrid.v, bridge_paths.v,
+`python -m proofs_checks.formal.bridge` writes the files of cases in computed/ again; bridge.v, bridge_hybrid.v, bridge_paths.v,
 bridge_trees.v, bridge_drafting.v, bridge_levels.v and bridge_optimum.v compute the same over Coq's rationals and show that all numbers
-are equal: not averages only, but what a rule decides for every tuple of drafts.
-`difference` compares the committed files with the library as it is now.
+are equal: averages, and the decision of a rule for every tuple of drafts.
+`difference` compares the committed files with the current library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent / "computed"
 
 
 def rules(factor: Fraction) -> tuple[otd.SelectionRule, ...]:
-    """The rules that are formalised, in the order of bridge.v; each is judged under the law that it is made for."""
+    """Return the rules that are formalised, in the order of bridge.v; each is evaluated under its own draft law."""
     return (
         otd.rules.NaiveTarget(),
         otd.rules.SpeculativeSampling(),
@@ -37,7 +37,7 @@ def rules(factor: Fraction) -> tuple[otd.SelectionRule, ...]:
 
 
 def judged(rule: otd.SelectionRule, p: list[Fraction], q: list[Fraction], k: int) -> str:
-    """Output law and acceptance, and for every tuple of drafts that can occur its probability, accept_i and the whole row."""
+    """Return output distribution and acceptance, and for every draft tuple that can occur its probability, accept_i and the whole row."""
     found = otd.evaluate(rule, otd.Problem(p, q, k, law=rule.law))
     rows = [f"({numbers(found.output.tolist())}, {numbers([found.acceptance])})"]
     target, draft = (np.array(masses, dtype=object) for masses in (p, q))
@@ -52,14 +52,14 @@ def judged(rule: otd.SelectionRule, p: list[Fraction], q: list[Fraction], k: int
 
 
 def case(index: int) -> str:
-    """One case in Coq's notation, a rule a line."""
+    """Return one case in Coq's notation, one rule per line."""
     p, q, k, factor = problem(index)
     given = entries((judged(rule, p, q, k) for rule in rules(factor)), indent=4)
     return f"({numbers(p)}, {numbers(q)}, {k}%nat, {number(factor)},\n   {given})"
 
 
 def hybrid_cases() -> Iterator[str]:
-    """Optimal selection of hybrid drafts on the same problems: every number of top tokens that leaves a draw with mass."""
+    """Yield optimal selection of hybrid drafts on the same problems: every number of top tokens that leaves a draw with mass."""
     for index in range(CASES):
         p, q, k, _ = problem(index)
         for top in range(1, k):
@@ -99,7 +99,7 @@ NAMES = tuple(file.path.stem for file in FILES)
 
 
 def difference(*names: str) -> str:
-    """The first difference between the committed files, or those of these names, and the library; "" if there is none."""
+    """Return the first difference between the committed files, or those of these names, and the library; "" if there is none."""
     chosen = (file for file in FILES if not names or file.path.stem in names)
     return next(filter(None, (file.difference() for file in chosen)), "")
 

@@ -1,4 +1,4 @@
-"""The bridge for trees that follow what was drafted: three ways to draft, enumerated by the library and by Coq."""
+"""The bridge for trees that follow what was drafted: three drafters, enumerated by the library and by Coq."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ..branches import extended
 from .bridge_paths import Laws, markov, models, positive_law
 from .coq_text import Definition, NumbersFile, entries, numbers
 
-CASES = 3  # models for every way to draft
+CASES = 3  # number of models per drafter
 
 
 @dataclass(frozen=True)
 class TossedTree(otd.trees.TreeDrafter):
-    """One child of the root, or, where a coin of 1/3 says so, two, and below the second, where that is token 0, one more."""
+    """One child of the root or, with probability 1/3, two; and one child of the second one if that is token 0."""
 
     law: ClassVar[DraftLaw] = otd.IID()
     rule: ClassVar[otd.trees.PathRule] = otd.trees.Traversal()
@@ -41,7 +41,7 @@ class TossedTree(otd.trees.TreeDrafter):
 
 
 class TossedGrowth(Growing):
-    """Its growth, in Fractions: uniform 0 is the coin, the others draw the nodes of their numbers."""
+    """Growth of `TossedTree` in Fractions: uniform 0 decides the number of children, and uniform i draws node i."""
 
     def __init__(self, draws: TreeDraws) -> None:
         super().__init__(draws, 2)
@@ -63,13 +63,13 @@ class TossedGrowth(Growing):
         self.levels -= 1
 
     def grown(self) -> Grown:
-        # Nodes that are not there stand last: without a second child there is no third node.
+        # Absent nodes are last: without a second child there is no third node.
         parents = np.where(self._tokens >= 0, np.array([0, 0, 2]), 3)
         slots = np.arange(4) + 0 * np.zeros((len(parents), 1), dtype=int)
         return Grown(self._tokens, parents, 0 * slots, slots)
 
 
-# In the order of bridge_drafting.v: the way to draft, the tokens, the length, the rules.
+# In the order of bridge_drafting.v: drafter, number of tokens, length, rules.
 STOPPED = otd.trees.StoppedPath(3, threshold=0.5, edges=(0.5,), accepted=(0.25, 0.75))
 SAMPLED = SampledTree(3, length=2, max_children=2, beam=3)
 BOTH = (otd.trees.Traversal(), otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement()))
@@ -81,7 +81,7 @@ DRAWINGS: tuple[tuple[otd.trees.TreeDrafter, int, int, tuple[otd.trees.PathRule,
 
 
 def problem(drawing: int, index: int) -> tuple[Laws, Laws]:
-    """Target and draft of a Markov model of order 1 without zeros, on which no two draws of `SAMPLED` are worth the same."""
+    """Return the target and draft of a Markov model of order 1 without zeros, for which no two draws of `SAMPLED` have the same value."""
     draw, n = random.Random(1000 * drawing + index), DRAWINGS[drawing][1]
     while True:
         target, draft = ([positive_law(draw, n) for _ in range(n + 1)] for _ in range(2))
@@ -90,25 +90,28 @@ def problem(drawing: int, index: int) -> tuple[Laws, Laws]:
 
 
 def tied(draft: Laws, x: int, y: int) -> bool:
-    """Whether below x a draw is worth what one beside it is, or below y what one below x is."""
+    """Return whether a draw below x has the value of one next to it, or a draw below y that of one below x."""
     v, below, beside = draft[0][x], draft[1 + x][y], draft[0][y]
     return v == Fraction(1, 2) or (x != y and v == beside) or v * (1 - below) == 1 - v
 
 
 def held(forest: Forest, prefix: tuple[int, ...]) -> bool:
-    """Whether a tree holds the prefix."""
+    """Return whether a tree holds the prefix."""
     return not prefix or any(token == prefix[0] and held(below, prefix[1:]) for token, below in forest)
 
 
 def case(drawing: int, index: int) -> str:
-    """One case in Coq's notation: chances of prefixes and the bound of the caps; rule by rule, texts of the trees that hold each."""
+    """Return one case in Coq's notation.
+
+    It has probabilities of prefixes, the bound of the caps, and by rule the texts of the trees with each prefix.
+    """
     (target, draft), (drafter, n, L, rules) = problem(drawing, index), DRAWINGS[drawing]
     nodes = Nodes(markov((target, draft, 1, L)))
     prefixes = [prefix for length in range(L + 1) for prefix in product(range(n), repeat=length)]
     trees = list(drafter.every_tree(nodes))
 
     def mean(values: list[Fraction], prefix: tuple[int, ...]) -> Fraction:
-        """Of a number that every tree has, over those that hold the prefix."""
+        """Return the mean of a number over the trees that hold the prefix."""
         those = (
             chance * value for (tree, chance), value in zip(trees, values, strict=True) if held(tree.forest, prefix)
         )
@@ -126,7 +129,7 @@ def case(drawing: int, index: int) -> str:
 
 
 def cases(drawing: int) -> Iterator[str]:
-    """The cases of one way to draft."""
+    """Yield the cases of one drafter."""
     return (case(drawing, index) for index in range(CASES))
 
 

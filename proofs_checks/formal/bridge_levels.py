@@ -1,4 +1,4 @@
-"""The bridge for the sweep: the levels that optimal selection computes, and the law of the token that it selects by them."""
+"""The bridge for the sweep: the levels that optimal selection computes, and the distribution of the token that it selects by them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ CASES = 120
 
 
 def problem(index: int) -> tuple[list[Fraction], list[Fraction], int]:
-    """p, q and k, the same for an index in every run; up to 7 tokens, zeros and ties among them, in every sixth two that die together."""
+    """Return p, q and k, deterministic for an index.
+
+    Up to 7 tokens, with zeros and ties, and in every sixth problem two that die together.
+    """
     draw = random.Random(500 + index)
     n = draw.randint(2, 7)
     p, q, k = any_law(draw, n), any_law(draw, n), draw.randint(1, 4)
@@ -28,7 +31,8 @@ def problem(index: int) -> tuple[list[Fraction], list[Fraction], int]:
 
 
 def together(draw: random.Random, n: int) -> tuple[list[Fraction], list[Fraction], int]:
-    """p is the law of the token selected by levels of 0, 1 and one between: all that have it die at once, neighbours and others."""
+    """Return a problem whose p is the distribution of the token selected by levels of 0, 1 and one in between, which die together,
+    neighbours and others."""
     q, k, share = positive_law(draw, n), draw.randint(2, 4), Fraction(draw.randint(1, 4), 5)
     t = [Fraction(0), *accumulate(q)]
     levels = [Fraction(1), *draw.choices((share, share, share, Fraction(0), Fraction(1)), k=n - 1), Fraction(1)]
@@ -41,7 +45,7 @@ def together(draw: random.Random, n: int) -> tuple[list[Fraction], list[Fraction
 
 
 def case(p: list[Fraction], q: list[Fraction], k: int) -> str:
-    """One case in Coq's notation."""
+    """Return one case in Coq's notation."""
     target, draft = (np.array(masses, dtype=object) for masses in (p, q))
     _, level, law = host.by_count(target, draft, np.array([k]), None)
     between = level[: max(sum(mass > 0 for mass in q) - 1, 0)]
@@ -49,12 +53,12 @@ def case(p: list[Fraction], q: list[Fraction], k: int) -> str:
 
 
 def cases() -> Iterator[str]:
-    """All cases."""
+    """Yield all cases."""
     return (case(*problem(index)) for index in range(CASES))
 
 
 def cases_of_bridge() -> Iterator[str]:
-    """The same on the problems of bridge.py."""
+    """Yield the cases of the problems of bridge.py."""
     return (case(p, q, k) for p, q, k, _ in map(bridge_optimum.problem, range(bridge_optimum.CASES)))
 
 

@@ -1,4 +1,4 @@
-"""The bridge for the optimum: what `otd.optimal_acceptance` says of the problems of bridge.py, and K-SEQ's own factor on them."""
+"""The bridge for the optimum: `otd.optimal_acceptance` on the problems of bridge.py, and K-SEQ's own factor."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Problem = tuple[list[Fraction], list[Fraction], int, Fraction]
 
 
 def problem(number: int) -> Problem:
-    """p, q, k and a factor in [1, k] for K-SEQ, the same for a number in every run; zeros and ties among them.
+    """Return p, q, k and a factor in [1, k] for K-SEQ, deterministic for a number, with zeros and ties.
 
-    The factor is at least gamma*: below it the library and rules.v fill up a law that cannot be filled up, each in its own way.
+    The factor is at least gamma*: below it the library and rules.v fill up a distribution that cannot be filled up, each in its own way.
     """
     draw = random.Random(number)
     n = draw.choice((1, 2, 2, 3, 3, 3, 4))
@@ -33,13 +33,13 @@ def problem(number: int) -> Problem:
 
 
 def large_enough(p: list[Fraction], q: list[Fraction], k: int, factor: Fraction) -> bool:
-    """p_acc <= factor beta, which holds from gamma* on."""
+    """Return whether p_acc <= factor beta, which holds from gamma* on."""
     beta = sum((min(q_y, p_y / factor) for p_y, q_y in zip(p, q, strict=True)), Fraction(0))
     return 1 - (1 - beta) ** k <= factor * beta
 
 
 def gamma(p: list[Fraction], q: list[Fraction], k: int, binary_digits: int = 40) -> Fraction:
-    """gamma* rounded up to binary digits, if K-SEQ's own factor is that or at most two units larger; else K-SEQ's own.
+    """Return gamma* rounded up to binary digits, if K-SEQ's own factor is that or at most two units larger; else K-SEQ's own.
 
     The library finds it in floats first, which may differ by a unit from machine to machine.
     """
@@ -56,7 +56,7 @@ def gamma(p: list[Fraction], q: list[Fraction], k: int, binary_digits: int = 40)
 
 
 def cases() -> Iterator[str]:
-    """All cases in Coq's notation."""
+    """Yield all cases in Coq's notation."""
     for p, q, k, _ in map(problem, range(CASES)):
         best = [otd.optimal_acceptance(p, q, k, law) for law in (otd.IID(), otd.WithoutReplacement())]
         yield f"({numbers(p)}, {numbers(q)}, {k}%nat, {numbers(best)}, {number(gamma(p, q, k))})"

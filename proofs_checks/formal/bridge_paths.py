@@ -41,12 +41,12 @@ SCALED: PathCase = (
 
 
 def any_law(draw: random.Random, n: int) -> list[Fraction]:
-    """A law with small numerators, zeros and ties among them."""
+    """Return a distribution with small numerators, zeros and ties among them."""
     return _normalised([draw.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(n)])
 
 
 def positive_law(draw: random.Random, n: int) -> list[Fraction]:
-    """A law without zeros."""
+    """Return a distribution without zeros."""
     return _normalised([draw.randint(1, 5) for _ in range(n)])
 
 
@@ -56,7 +56,7 @@ def _normalised(masses: list[int]) -> list[Fraction]:
 
 
 def path_rules(K: int) -> tuple[trees.PathRule, ...]:
-    """The path rules that are formalised, in the order of bridge_paths.v."""
+    """Return the path rules that are formalised, in the order of bridge_paths.v."""
     several = (
         trees.TokenWise(otd.rules.RecursiveRejection()),
         trees.TokenWise(otd.rules.Optimal()),
@@ -67,19 +67,19 @@ def path_rules(K: int) -> tuple[trees.PathRule, ...]:
 
 
 def problem(index: int) -> PathCase:
-    """Target and draft of a Markov model of order 1, K and L; the same for a number in every run."""
+    """Return the target and draft of a Markov model of order 1, K and L; the same for a number in every run."""
     return _drawn(random.Random(1000 + index), SIZES[index % len(SIZES)], any_law)
 
 
 def order_two(K: int) -> PathCase:
-    """Models of order 2 without zeros, paths long enough that what is asked for the last token only is another law."""
+    """Return models of order 2 without zeros, with paths for which checks of the last token alone would use another distribution."""
     draw = random.Random(52)
     target, draft = ([positive_law(draw, 2) for _ in range(7)] for _ in range(2))
     return target, draft, K, 3
 
 
 def row_problem(index: int) -> PathCase:
-    """The same without zeros, for the rows."""
+    """Return the same without zeros, for the rows."""
     return _drawn(random.Random(77 + index), ROW_SIZES[index], positive_law)
 
 
@@ -91,7 +91,7 @@ def _drawn(
 
 
 def markov(case: PathCase) -> trees.MarkovModel:
-    """The case's model, of the order that its table has."""
+    """Return the case's model, of the order that its table has."""
     target, draft = case[:2]
     contexts: list[tuple[int, ...]] = []
     order = -1
@@ -103,12 +103,12 @@ def markov(case: PathCase) -> trees.MarkovModel:
 
 
 def texts(n: int, L: int) -> Iterator[tuple[int, ...]]:
-    """All texts of L + 1 of n tokens."""
+    """Yield all texts of L + 1 of n tokens."""
     return product(range(n), repeat=L + 1)
 
 
 def average(rule: trees.PathRule, case: PathCase, nodes: Nodes) -> str:
-    """The law of the L + 1 tokens and the expected number of accepted tokens, as otd.trees.evaluate gives them."""
+    """Return the distribution of the L + 1 tokens and the expected number of accepted tokens, as otd.trees.evaluate gives them."""
     target, _, K, L = case
     found = trees.evaluate(rule, nodes, (K, L))
     law = [found.law.get(text, Fraction(0)) for text in texts(len(target[0]), L)]
@@ -118,7 +118,7 @@ def average(rule: trees.PathRule, case: PathCase, nodes: Nodes) -> str:
 def by_drafts(
     rule: trees.PathRule, case: PathCase, nodes: Nodes, some: Callable[[tuple[int, ...]], bool] = bool
 ) -> str:
-    """For drafted paths that can occur: their probability and the accepted length, and the law of texts given them.
+    """Return, for drafted paths that can occur, their probability, the accepted length, and the distribution of texts given them.
 
     The texts are those that begin and end with token 0. some: whether drafts with this path, among others like it, are listed.
     """
@@ -146,36 +146,39 @@ def by_drafts(
 def path_case(
     case: PathCase, rules: Iterable[trees.PathRule], said: Callable[[trees.PathRule, PathCase, Nodes], str]
 ) -> str:
-    """One case in Coq's notation, a rule a line. The model is the same for all rules and paths: what they keep there stays."""
+    """Return one case in Coq's notation, one rule per line.
+
+    The model is the same for all rules and paths, so that its caches are reused.
+    """
     (_, _, K, L), nodes = case, Nodes(markov(case))
     return f"({models(case)}, {K}%nat, {L}%nat,\n   {entries((said(rule, case, nodes) for rule in rules), indent=4)})"
 
 
 def models(case: PathCase) -> str:
-    """Target and draft in Coq's notation."""
+    """Return the target and draft in Coq's notation."""
     return ", ".join(entries(map(numbers, laws)) for laws in case[:2])
 
 
 def averages() -> Iterator[str]:
-    """The cases of averages."""
+    """Yield the cases of averages."""
     for case in map(problem, range(CASES)):
         yield path_case(case, path_rules(case[2]), average)
 
 
 def rows() -> Iterator[str]:
-    """The cases by drafts."""
+    """Yield the cases by drafts."""
     for case in map(row_problem, range(len(ROW_SIZES))):
         yield path_case(case, path_rules(case[2]), by_drafts)
 
 
 def long_rows() -> Iterator[str]:
-    """The cases of order 2, by drafts."""
+    """Yield the cases of order 2, by drafts."""
     for case in map(order_two, (1, 2)):
         yield path_case(case, path_rules(case[2]), partial(by_drafts, some=lambda path: path[1] == path[2]))
 
 
 def scaled_rows() -> Iterator[str]:
-    """The case in which p and w p differ; its tokens 1 and 2 are alike."""
+    """Yield the case in which p and w p differ; its tokens 1 and 2 are equivalent."""
     yield path_case(SCALED, (trees.Joint(),), partial(by_drafts, some=lambda path: 2 not in path))
 
 

@@ -23,19 +23,19 @@ CASES = 2
 
 
 def tree_rules() -> tuple[trees.PathRule, ...]:
-    """Traversal and recursive rejection, in the order of bridge_trees.v."""
+    """Return Traversal and recursive rejection, in the order of bridge_trees.v."""
     return trees.Traversal(), trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement())
 
 
 def problem(index: int) -> PathCase:
-    """Target and draft of a Markov model of three tokens without zeros."""
+    """Return the target and draft of a Markov model of three tokens without zeros."""
     draw = random.Random(5 + index)
     target, draft = ([positive_law(draw, 3) for _ in range(4)] for _ in range(2))
     return target, draft, 2, 2
 
 
 def by_tree(rule: trees.PathRule, nodes: Nodes) -> str:
-    """For all trees that can occur: their probability, and the law of the three tokens given them."""
+    """Return, for all trees that can occur, their probability and the distribution of the three tokens given them."""
     rows = []
 
     def draw(chance: Chance) -> tuple[int, ...]:
@@ -51,13 +51,16 @@ def by_tree(rule: trees.PathRule, nodes: Nodes) -> str:
 
 
 def draw_two(chance: Chance, q: list[Fraction]) -> tuple[int, int]:
-    """Two tokens without replacement."""
+    """Return two tokens without replacement."""
     first = chance.draw(q)
     return first, chance.draw([0 * mass if y == first else mass / (1 - q[first]) for y, mass in enumerate(q)])
 
 
 def cases() -> Iterator[str]:
-    """One case in Coq's notation, a rule a line. The model is the same for all rules and trees: what they keep there stays."""
+    """Yield the cases in Coq's notation, one rule per line.
+
+    The model is the same for all rules and trees, so that its caches are reused.
+    """
     for case in map(problem, range(CASES)):
         nodes = Nodes(markov(case))
         yield f"({models(case)},\n   {entries((by_tree(rule, nodes) for rule in tree_rules()), indent=4)})"

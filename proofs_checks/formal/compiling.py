@@ -21,13 +21,13 @@ FOLDER = Path(__file__).parent
 BUILD = FOLDER / ".build"
 APT = "apt-get install coq libcoq-mathcomp-algebra libcoq-mathcomp-field libcoq-mathcomp-zify libcoq-mathcomp-algebra-tactics"
 CLOSED = "Closed under the global context"
-SECONDS = 1800  # for one file, on a machine that does much else
+SECONDS = 1800  # timeout per file, for a machine under load
 Changed = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class CoqResult:
-    """What coqc said about one file. ok: it compiled. output: what it printed, the assumptions among it. ended: it was not cut off."""
+    """Result of coqc for one file. ok: it compiled. output: printed text, including assumptions. ended: it was not terminated."""
 
     ok: bool
     output: str
@@ -35,13 +35,13 @@ class CoqResult:
 
     @property
     def closed(self) -> bool:
-        """Every theorem whose assumptions it printed has none."""
+        """Whether no theorem whose assumptions were printed has any."""
         said = self.output.count(CLOSED)
         return self.ok and said > 0 and "Axioms:" not in self.output and "Section Variables:" not in self.output
 
 
 def assumptions(text: str, made: CoqResult) -> dict[str, str]:
-    """What each theorem of a file assumes, in the order in which it prints them: "closed", or coqc's own words."""
+    """Return the assumptions of each theorem of a file, in the order of output: "closed", or the output of coqc."""
     names = re.findall(r"^Print Assumptions (\w+)\.", text, re.MULTILINE)
     said = re.split(rf"^(?={CLOSED}|Axioms:|Section Variables:)", made.output, flags=re.MULTILINE)[1:]
     said += ["not reached"] * (len(names) - len(said))
@@ -49,28 +49,28 @@ def assumptions(text: str, made: CoqResult) -> dict[str, str]:
 
 
 def found() -> bool:
-    """Whether coqc is on this machine."""
+    """Return whether coqc is installed."""
     return shutil.which("coqc") is not None
 
 
 @cache
 def sources() -> dict[str, Path]:
-    """The files by their names, which are unique, in whichever subfolder they lie."""
+    """Return the files of all subfolders by their names, which are unique."""
     return {file.stem: file for file in sorted(FOLDER.rglob("*.v")) if BUILD not in file.parents}
 
 
 def source(name: str) -> Path:
-    """The file of a name without the .v."""
+    """Return the file of a name without the .v."""
     return sources()[name]
 
 
 def place(name: str) -> str:
-    """The file's place in the repository."""
+    """Return the file's path in the repository."""
     return source(name).relative_to(FOLDER.parents[1]).as_posix()
 
 
 def imports(text: str) -> list[str]:
-    """The files of this folder that a file's text requires."""
+    """Return the files of this folder that a file's text requires."""
     return [
         name
         for line in re.findall(r"^From Draft Require (?:Import|Export) ([^.]*)\.", text, re.MULTILINE)
@@ -85,7 +85,7 @@ def compile_file(name: str) -> CoqResult:
 
 
 def compile_all(jobs: int) -> Iterator[tuple[str, CoqResult, float]]:
-    """Compile so many files at a time, each after those that it requires: name, what coqc said, seconds, as they come."""
+    """Compile several files at a time, each after those that it requires, and yield name, result and seconds as they finish."""
     order = TopologicalSorter({name: imports(_text(name, {})) for name in sources()})
     order.prepare()
     running: dict[Future[tuple[CoqResult, float]], str] = {}
@@ -105,8 +105,8 @@ def _timed(name: str) -> tuple[CoqResult, float]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One process of Python at a time: all write to one folder."""
-    import fcntl  # not on every system that imports this module; on those that have coqc
+    """Allow one Python process at a time, because all write to one folder."""
+    import fcntl  # not available on every system that imports this module, but on those with coqc
 
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
@@ -145,7 +145,7 @@ def compile_changed(name: str, changed: Changed) -> CoqResult:
 
 
 def _compile_in(room: Path, name: str, changed: Changed) -> CoqResult:
-    """Compile a file and all that it requires in a folder of its own; what no change reaches is taken as it was compiled."""
+    """Compile a file and all that it requires in a separate folder; unaffected files are copied from the compiled ones."""
     content = _text(name, changed)
     for other in imports(content):
         if not (room / f"{other}.vo").exists():
@@ -173,7 +173,7 @@ def _coqc(room: Path, name: str, content: str) -> CoqResult:
 
 @cache
 def version() -> str:
-    """The version of coqc: 8.16.1, for example."""
+    """Return the version of coqc, for example 8.16.1."""
     said = subprocess.run(["coqc", "--version"], capture_output=True, text=True, check=True).stdout
     return said.split("version", 1)[-1].split()[0]
 
@@ -183,7 +183,7 @@ def _text(name: str, changed: Changed) -> str:
 
 
 def _key(name: str, changed: Changed) -> str:
-    """Of the file, all that it requires, and the version of Coq."""
+    """Return a hash of the file, of all files that it requires, and of the version of Coq."""
     content = _text(name, changed)
     parts = [version(), content, *(_key(other, changed) for other in imports(content))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Files of numbers for Coq: written piece by piece, and compared with what the library gives now."""
+"""Files of numbers for Coq: written piece by piece, and compared with the current results of the library."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SHOWN = 200  # characters of a difference
 
 @dataclass(frozen=True)
 class Definition:
-    """A Coq list: its name, the type of its entries, and what writes them one after the other."""
+    """A Coq list: its name, the type of its entries, and a generator of the entries."""
 
     name: str
     kind: str
     entries: Callable[[], Iterable[str]]
 
     def pieces(self) -> Iterator[str]:
-        """The definition's text, an entry at a time."""
+        """Yield the text of the definition by entry."""
         yield f"\nDefinition {self.name} : list ({self.kind}) := ["
         for number, entry in enumerate(self.entries()):
             yield f"{';' if number else ''}\n  {entry}"
@@ -39,19 +39,19 @@ class NumbersFile:
     definitions: tuple[Definition, ...]
 
     def pieces(self) -> Iterator[str]:
-        """The whole text, an entry at a time."""
+        """Yield the text of the file by entry."""
         yield f"(* {self.about} *)\n\n{HEAD}"
         for definition in self.definitions:
             yield from definition.pieces()
 
     def write(self) -> None:
-        """Make the file anew."""
+        """Write the file."""
         self.path.write_text("".join(self.pieces()), encoding="utf-8")
 
     def difference(self) -> str:
-        """The first difference between the committed file and what the library gives now; "" if there is none.
+        """Return the first difference between the committed file and the current results of the library; "" if there is none.
 
-        A library that raises an error differs: what is wrong in it may be anything.
+        An error that the library raises is a difference.
         """
         committed, at = self.path.read_text(encoding="utf-8"), 0
         try:
@@ -66,17 +66,17 @@ class NumbersFile:
 
 
 def number(x: Fraction) -> str:
-    """A rational in the scope of Q."""
+    """Return a rational in the scope of Q."""
     x = Fraction(x)
     return str(x.numerator) if x.denominator == 1 else f"{x.numerator}#{x.denominator}"
 
 
 def numbers(xs: Iterable[Fraction]) -> str:
-    """A list of rationals."""
+    """Return a list of rationals."""
     return f"[{'; '.join(map(number, xs))}]"
 
 
 def entries(items: Iterable[str], indent: int = 0) -> str:
-    """A list of what is already written; indent: one a line, so many spaces in."""
+    """Return a list of entries; indent: number of spaces, with one entry per line."""
     between = ";\n" + " " * indent if indent else "; "
     return f"[{between.join(items)}]"

@@ -1,1 +1,1 @@
-"""K-SEQ: which factors keep the target's law, and how much of the optimum it keeps."""
+"""K-SEQ: which factors keep the target's distribution, and how much of the optimum it keeps."""

@@ -1,4 +1,4 @@
-"""K-SEQ in formulas: what the statements about it compute with. Names as in k_seq_valid.py."""
+"""Formulas of K-SEQ for the statements about it. Names are those of k_seq_valid.py."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ SHORT, PLAIN = "h one term shorter", "residual norm(p - b)"
 
 
 def covered(p: Any, q: Any, factor: Any) -> Fraction:
-    """beta, the mass of min(q, p/factor)."""
+    """Return beta, the mass of min(q, p/factor)."""
     return sum((min(b, a / factor) for a, b in zip(p, q, strict=True)), Fraction(0))
 
 
 def geometric(beta: Any, k: int) -> Any:
-    """h = 1 + (1 - beta) + ... + (1 - beta)^{k-1}."""
+    """Return h = 1 + (1 - beta) + ... + (1 - beta)^{k-1}."""
     return sum((prod([1 - beta] * j) for j in range(1, k)), 0 * beta + 1)
 
 
 def passed(case: Case, factor: Fraction) -> Fraction:
-    """p_acc, the probability that a draft passes its test."""
+    """Return p_acc, the probability that a draft passes its test."""
     beta = covered(case.p, case.q, factor)
     return beta * geometric(beta, case.k)
 
 
 def is_valid(case: Case, factor: Fraction) -> bool:
-    """factor >= gamma*."""
+    """Return whether factor >= gamma*."""
     return bool(geometric(covered(case.p, case.q, factor), case.k) <= factor)
 
 
 def least_ratio(case: Case) -> Fraction | float:
-    """c, the least p/q among the tokens with p, q > 0."""
+    """Return c, the least p/q among the tokens with p, q > 0."""
     return min((a / b for a, b in zip(case.p, case.q, strict=True) if a and b), default=inf)
 
 
 def around_the_smallest(case: Case, unit: Fraction = Fraction(1, 64)) -> tuple[Fraction, Fraction]:
-    """Multiples of the unit below gamma* and not below it, one apart; (1, 1) if gamma* = 1."""
+    """Return the two adjacent multiples of the unit that enclose gamma*; (1, 1) if gamma* = 1."""
     low, high = -(-1 // unit), case.k // unit + 1
     while low < high:
         middle = (low + high) // 2
@@ -54,7 +54,7 @@ def around_the_smallest(case: Case, unit: Fraction = Fraction(1, 64)) -> tuple[F
 
 
 def output(p: Any, q: Any, k: int, less: Less = lt, s: Any = 1, *, error: str = "") -> list[Any] | None:
-    """What K-SEQ with factor 1/s puts out, all drafts enumerated, for masses of any number type."""
+    """Return the output distribution of K-SEQ with factor 1/s by enumeration of all drafts, for masses of any number type."""
     take = [s * a / b if less(s * a, b) else 1 for a, b in zip(p, q, strict=True)]
     b = [mass * test for mass, test in zip(q, take, strict=True)]
     beta = sum(b[1:], b[0])
@@ -76,7 +76,7 @@ def output(p: Any, q: Any, k: int, less: Less = lt, s: Any = 1, *, error: str = 
 
 @dataclass(frozen=True)
 class AsPublished(otd.SelectionRule):
-    """K-SEQ with a fixed factor to the letter. The library's differs where it would be valid below gamma*: its h is at most gamma."""
+    """K-SEQ with a fixed factor as published. The library's differs if it would be valid below gamma*: its h is at most gamma."""
 
     factor: Fraction
     law = otd.IID()
@@ -99,7 +99,10 @@ class Solved(Case):
 
 
 def draw_solved(seed: int) -> Solved:
-    """From beta: gamma* = h(beta); tokens held back with p <= gamma* q, one or two others with p >= gamma* q, so that sum b = beta."""
+    """Return a problem from beta, with gamma* = h(beta).
+
+    Tokens held back with p <= gamma* q, one or two others with p >= gamma* q, so that sum b = beta.
+    """
     generator = np.random.default_rng(seed)
     k, held, free = int(generator.integers(1, 5)), int(generator.integers(1, 4)), int(generator.integers(1, 3))
 

@@ -1,7 +1,7 @@
-"""K-SEQ: which division factors keep the target's law, and what is accepted.
+"""K-SEQ: which division factors keep the target's distribution, and what is accepted.
 
 THE RULE. Factor gamma >= 1, b = min(q, p/gamma), beta = sum b. The drafts are taken in order, token y with probability
-min(1, p(y) / (gamma q(y))), so that one draft is taken as y with probability b(y), and k drafts as y with b(y) h, where
+min(1, p(y) / (gamma q(y))), so that one draft is accepted as y with probability b(y), and k drafts as y with b(y) h, where
 h = 1 + (1 - beta) + ... + (1 - beta)^{k-1}: in all p_acc = beta h = 1 - (1 - beta)^k. The output is p iff p(y) >= b(y) h
 for every y, what is missing being the residual.
 
@@ -14,7 +14,7 @@ h <= p/q, which follows from h <= gamma. (b) If no token is held back, all p/q w
 least of them. Needed is h <= c. Every factor up to c takes all drafts with p > 0 always: one and the same rule. Together:
 *valid iff max(gamma, c) >= gamma**. 'Valid iff gamma >= gamma*' is right in one direction only.
 
-AT gamma* the residual is 0 on all tokens held back. So when it is used, every draft was refused, hence was held back, and the
+AT gamma* the residual is 0 on all tokens held back. So when it is used, every draft was rejected, hence was held back, and the
 output is not drafted: acceptance p_acc exactly, which is also sum min(p, gamma* q).
 
 ANY n BY AGGREGATION. p(y) >= b(y) h speaks of one token y and of beta = sum over the others held back (p/gamma) + over the rest (q) + b(y).
@@ -57,20 +57,20 @@ __all__ = ["STATEMENTS", "check"]
 
 NAIVE, STRICT = "c left out: iff gamma >= gamma*", "max(gamma, c) > gamma*"
 BELOW, ABOVE = "gamma* - 1/1000 is valid too", "at gamma = k the residual is not drafted either"
-NO_FACTOR, EARLY = "p_acc - beta in the place of p_acc - gamma beta", "root in [1, (k + 1)/2]"
+NO_FACTOR, EARLY = "p_acc - beta instead of p_acc - gamma beta", "root in [1, (k + 1)/2]"
 LOOSE = "h <= 1.01 gamma"
 SPECTR = "Sun et al. 2023 (SpecTr), Theorem 1"
 
 
 def identity(error: str) -> Proof:
-    """The output law with unknown p, q and 1/gamma."""
+    """Decide whether the output distribution is p, with unknown p, q and 1/gamma."""
     return keeps_the_target(
         partial(output, error=error), ((2, 2), (3, 2), (2, 3), (3, 3)), "proved for n = 2, 3 and k = 2, 3", ("s",)
     )
 
 
 def residual_for_all(error: str) -> Proof:
-    """p(y) >= b(y) h for one token y beside the rest held back (index 0) and the other rest (index 1)."""
+    """Decide whether p(y) >= b(y) h for one token y, besides the other tokens held back (index 0) and the rest (index 1)."""
 
     def parts() -> Iterator[Part]:
         p, q, s = reals("p", 3), reals("q", 3), z3.Real("s")
@@ -89,7 +89,10 @@ def residual_for_all(error: str) -> Proof:
 
 
 def valid_iff(case: Case, error: str) -> bool:
-    """K-SEQ with a fixed factor keeps p iff max(gamma, c) >= gamma*; the library's from gamma* on, and with its own factor."""
+    """Return whether K-SEQ with a fixed factor keeps p iff max(gamma, c) >= gamma*.
+
+    The library's is valid from gamma* on, and with its own factor.
+    """
     least = least_ratio(case)
     for factor in {Fraction(1), Fraction(case.k + 1, 2), Fraction(case.k), *around_the_smallest(case)}:
         lossless = otd.evaluate(AsPublished(factor), case.problem()).lossless
@@ -104,7 +107,7 @@ def valid_iff(case: Case, error: str) -> bool:
 
 
 def only_if(case: Case, error: str) -> bool:
-    """The naive claim for gamma = 1 and beta > 0: if K-SEQ keeps p, then gamma* <= 1."""
+    """Return whether, for gamma = 1 and beta > 0, gamma* <= 1 if K-SEQ keeps p, which is false."""
     least = least_ratio(case)
     if least == inf or not otd.evaluate(AsPublished(Fraction(1)), case.problem()).lossless:
         return True
@@ -112,7 +115,7 @@ def only_if(case: Case, error: str) -> bool:
 
 
 def decreases(case: Case, error: str) -> bool:
-    """p_acc - gamma beta falls on [1, k], from >= 0 to <= 0."""
+    """Return whether p_acc - gamma beta falls on [1, k], from >= 0 to <= 0."""
     last = Fraction(case.k + 1, 2) if error == EARLY else Fraction(case.k)
     factors = [1 + (last - 1) * Fraction(i, 8) for i in range(9)]
     betas = [covered(case.p, case.q, factor) for factor in factors]
@@ -123,7 +126,7 @@ def decreases(case: Case, error: str) -> bool:
 
 
 def accepted(case: Solved, error: str) -> bool:
-    """At gamma*: position i takes beta (1 - beta)^{i-1}, and the acceptance is p_acc = sum min(p, gamma* q)."""
+    """Return whether, at gamma*, draft i is accepted with beta (1 - beta)^{i-1}, and the acceptance is p_acc = sum min(p, gamma* q)."""
     factor = case.factor if error != ABOVE else Fraction(case.k)
     if error == BELOW:
         lower = max(Fraction(1), case.factor - Fraction(1, 1000))
@@ -138,7 +141,7 @@ def accepted(case: Solved, error: str) -> bool:
 
 
 def shown(case: Case) -> str:
-    """The problem, and what speaks against gamma = 1."""
+    """Return the problem and the violation at gamma = 1, as text."""
     beta = covered(case.p, case.q, Fraction(1))
     return f"{case}: gamma = 1 keeps p, yet p_acc = {passed(case, Fraction(1))} > gamma beta = {beta}"
 

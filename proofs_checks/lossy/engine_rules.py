@@ -1,4 +1,5 @@
-"""Rules of engines and papers that do not keep the target's law, with their exact output law: for comparison, never lossless.
+"""Rules of engines and papers that do not keep the target's distribution, with their exact output distribution: for comparison, never
+lossless.
 
 `ALL` lists one instance of each, with the engine's defaults where it has any. How far each is from the target, and what the best rule
 accepts at that distance: docs/lossy.md.
@@ -17,7 +18,7 @@ from ot_draft.selection import with_fields
 
 
 class Lossy(SelectionRule):
-    """A rule that goes by its settings."""
+    """A rule that is determined by its settings."""
 
     @property
     def name(self) -> str:
@@ -25,13 +26,13 @@ class Lossy(SelectionRule):
 
 
 def most_likely(p: Array) -> Array:
-    """All mass on the likeliest token, the first of equal ones: (..., n) -> (..., n)."""
+    """Return the point mass on the most probable token, the first of equal ones: (..., n) -> (..., n)."""
     top = xp.top_tokens(p, 1)
     return xp.scatter_add(xp.astype(top >= 0, p.dtype), top, p.shape[-1])
 
 
 def _floats(x: Array) -> Array:
-    """x, Fractions in float64."""
+    """Return x with Fractions as float64."""
     return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.hasobject else x
 
 
@@ -42,8 +43,8 @@ RESIDUALS = ("excess", "target")
 class LenientSampling(Lossy):
     """Take the first draft with probability min(1, p / (l q)); else norm((p - q)+), or, with residual="target", a fresh draw from p.
 
-    Output law with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `published_targets.Lenience`. With "target" the second
-    factor is p: tokens that were kept too often are drawn once more. Later drafts are ignored.
+    Output distribution with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `published_targets.Lenience`. With "target" the
+    second factor is p: tokens that were kept too often are drawn once more. Later drafts are ignored.
     Source: Leviathan et al. 2023, appendix A.5 ("excess"); SPEC-RL 2025 takes up rollouts of an older policy so, from p ("target").
     """
 
@@ -65,15 +66,15 @@ class LenientSampling(Lossy):
         return Selection(accept, xp.where(first.any(-1, keepdims=True), left, p))
 
 
-INSIDE_LOG = 1e-5  # what Medusa and vLLM add to p under the logarithm of the entropy
+INSIDE_LOG = 1e-5  # constant that Medusa and vLLM add to p inside the logarithm of the entropy
 FALLBACKS = ("sample", "greedy")
 
 
 @dataclass(frozen=True)
 class TypicalAcceptance(Lossy):
-    """Take a draft with p > min(threshold, alpha exp(-H(p))), of several the likeliest under p; else draw from p, or take p's argmax.
+    """Take a draft with p > min(threshold, alpha exp(-H(p))), of several the most probable under p; else draw from p, or take p's argmax.
 
-    q plays no part. Output law for one draft: q where p is above the bar, and the rest of the mass by the fallback. Of many paths
+    q plays no part. Output distribution for one draft: q where p is above the bar, and the rest of the mass by the fallback. Of many paths
     Medusa keeps the longest that pass; at one node that is this.
     Source: Cai et al. (Medusa) 2024, section 3.3.1; vLLM's TypicalAcceptanceSampler (until 0.8) with its defaults .09 and .3, which had
     the argmax as its fallback first and the target's sample later.
@@ -111,7 +112,7 @@ class TypicalAcceptance(Lossy):
 class TwoThresholds(Lossy):
     """Go through the drafts with one uniform u: take x_i if u <= (p(x_1) + ... + p(x_i)) / accumulated, or if p(x_i) >= single.
 
-    Where none is taken, the output is drawn from p outside the drafts. q plays no part, so that the drafts may be the draft model's top
+    Where none is accepted, the output is drawn from p outside the drafts. q plays no part, so that the drafts may be the draft model's top
     tokens; with both thresholds 1 this is `NaiveTarget` on different drafts. Below 1 every drafted token gains, by up to 1/accumulated.
     Source: SGLang, speculative_accept_threshold_single and speculative_accept_threshold_acc (kernel
     tree_speculative_sampling_target_only); the rule on the children of one node.
@@ -142,10 +143,11 @@ class TwoThresholds(Lossy):
 
 @dataclass(frozen=True)
 class RelaxedAcceptance(Lossy):
-    """Take the first draft if it is among the target's `top` likeliest tokens and p > max p - delta; else the target's likeliest token.
+    """Take the first draft if it is among the target's `top` most probable tokens and p > max p - delta; else the target's most probable
+    token.
 
-    Made for greedy decoding: beside sampling at temperature 1 its law is far from p. q plays no part; later drafts are ignored.
-    Source: TensorRT-LLM, relaxed acceptance for the thinking phase (MTP), with relaxed_topk 10 and relaxed_delta .6 of its notes.
+    Made for greedy decoding: compared with sampling at temperature 1, its distribution is far from p. q plays no part; later drafts are
+    ignored. Source: TensorRT-LLM, relaxed acceptance for the thinking phase (MTP), with relaxed_topk 10 and relaxed_delta .6 of its notes.
     """
 
     top: int = 10

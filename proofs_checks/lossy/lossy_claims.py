@@ -1,4 +1,4 @@
-"""What papers claim to be optimal among lossy rules, said exactly, and whether it holds.
+"""Claims of papers about optimal lossy rules, stated exactly, and whether they hold.
 
 LENIENCE (Leviathan et al. 2023, A.5): accept with min(1, p/(l q)), else norm((p - q)+): no token gets more than p/l. Holds for the l
 that are tried (1/5, 1/2, 3/4, 1); and for one draft no rule with that bound accepts more, which is not claimed there.
@@ -8,7 +8,7 @@ KL(p || r), and within every f-divergence. Holds where it is tried: a bounded ra
 statement about one draft: for more, clip(q, ...) is not the best, clip(m, ...) is.
 
 STATIC ENSEMBLES (DIVERSED 2026): w p + (1 - w) q "exactly traces the Pareto frontier", acceptance 1 - w TV. Holds for one draft and TV.
-Refuted under chi-squared: another law accepts as much and is nearer. Refuted for two drafts under TV.
+Refuted under chi-squared: another distribution accepts as much and is nearer. Refuted for two drafts under TV.
 
 CASCADES (Narasimhan et al. 2025): the OPT rule takes q where max q >= max p - alpha TV(p, q), which minimises, over deferral to q or p in
 every context, loss plus alpha times the rejection rate, with 1 - max as the loss. Holds by definition, for each context. The least bias
@@ -44,12 +44,12 @@ ALPHAS = (Fraction(-1), Fraction(-1, 3), Fraction(0), Fraction(1, 4), Fraction(1
 
 
 def draw_one(seed: int) -> Case:
-    """A random problem with one draft."""
+    """Return a random problem with one draft."""
     return replace(draw(seed), k=1)
 
 
 def draw_two(seed: int) -> Case:
-    """A random problem with two drafts."""
+    """Return a random problem with two drafts."""
     return replace(draw(seed), k=2)
 
 
@@ -58,7 +58,7 @@ def _masses(case: Case) -> tuple[Any, Any]:
 
 
 def lenience(case: Case, error: str) -> bool:
-    """No token above p/l, and sum min(q, p/l) accepted, which is the frontier of that ratio."""
+    """Return whether no token is above p/l, and sum min(q, p/l) is accepted, which is the frontier of that ratio."""
     p, q = _masses(case)
     factor = 1 / LENIENCES[case.seed % len(LENIENCES)]
     rule = engine_rules.LenientSampling(1 / factor, "target" if error == FROM_TARGET else "excess")
@@ -75,7 +75,7 @@ def _on_frontier(case: Case, result: Any) -> bool:
 
 
 def ensemble(case: Case, error: str) -> bool:
-    """The ensemble of p and q has alpha(p) + TV, for the number of drafts of the case (one where `error` says so)."""
+    """Return whether the ensemble of p and q has alpha(p) + TV, for the number of drafts of the case (one where `error` says so)."""
     case = replace(case, k=1) if error == ONE_DRAFT else case
     p, q = _masses(case)
     r = published_targets.Ensemble(HALF)(p, q)
@@ -84,7 +84,9 @@ def ensemble(case: Case, error: str) -> bool:
 
 
 def ensemble_under_chi_squared(case: Case, error: str) -> bool:
-    """No law of the family that is nearer to p, under chi-squared (TV where `error` says so), accepts as much as the ensemble."""
+    """Return whether no distribution of the family that is nearer to p, under chi-squared (TV where `error` says so), accepts as much as
+    the ensemble.
+    """
     p, q = _masses(case)
     r = published_targets.Ensemble(HALF)(p, q)
     name = "tv" if error == ONLY_TV else "chi-squared"
@@ -95,7 +97,7 @@ def ensemble_under_chi_squared(case: Case, error: str) -> bool:
 
 
 def cascade(case: Case, error: str) -> bool:
-    """OPT chooses, of q and p, the one of least loss 1 - max plus alpha times the rejections."""
+    """Return whether OPT chooses, of q and p, the one of least loss 1 - max plus alpha times the rejections."""
     p, q = _masses(case)
     distance = bias_of(q, p).total_variation
     for alpha in ALPHAS:
@@ -108,7 +110,7 @@ def cascade(case: Case, error: str) -> bool:
 
 
 def token_cascade(case: Case, error: str) -> bool:
-    """The token-specific cascade lies on the TV frontier (only where r lies between p and q, where `error` says so)."""
+    """Return whether the token-specific cascade lies on the TV frontier (only where r lies between p and q, where `error` says so)."""
     p, q = _masses(case)
     r = published_targets.Cascade("token-v3", Fraction(1, 5))(p, q)
     if error == BETWEEN and not ((np.minimum(p, q) <= r) & (r <= np.maximum(p, q))).all():
@@ -118,7 +120,7 @@ def token_cascade(case: Case, error: str) -> bool:
 
 
 def mentored(case: Case, error: str) -> bool:
-    """clip(q, a p, b p), best for one draft, is also best for the case's number of drafts (one where `error` says so)."""
+    """Return whether clip(q, a p, b p), best for one draft, is also best for the case's number of drafts (one where `error` says so)."""
     case = replace(case, k=1) if error == ONE_DRAFT else case
     p, q = _masses(case)
     r = lossy.Ratio(factor=Fraction(3, 2))(p, q, 1)

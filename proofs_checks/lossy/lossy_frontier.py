@@ -1,18 +1,18 @@
-"""The frontier between acceptance and bias: closed forms, the family of laws that is best, and what engines leave below it.
+"""The frontier between acceptance and bias: closed forms, the family of distributions that is best, and what engines leave below it.
 
-Let g(H) = Q(all drafts in H). A law r is accepted with at most alpha(r) = 1 + min over H of r(H) - g(H), and that is reached.
+Let g(H) = Q(all drafts in H). A distribution r is accepted with at most alpha(r) = 1 + min over H of r(H) - g(H), and that is reached.
 
-TV. r(H) <= p(H) + eps for every law within eps, so alpha(r) <= alpha(p) + eps for the set H that is best for p. RATIO. r(H) <= b p(H), so
-alpha(r) <= 1 + min over H of b p(H) - g(H). Both are reached by r = clip(m, a p, b p) with the law m of `otd.lossy.envelope`.
-F-DIVERGENCES. m is the element of the base polytope of g with the most equal ratios m/p (Fujishige 1980), hence r of that form, with one
-free parameter, is best under every f-divergence. Checked here by Lagrange duality in rationals, for chi-squared, where everything is
-rational: with l = 1 / (f'(b) - f'(a)) and c = l (f'(r/p) - f'(a)) on the tokens, falling from 1 to 0 along the order of p/q, the steps of c
-are weights on a chain of sets, and for every law s within the divergence of r
+TV. r(H) <= p(H) + eps for every distribution within eps, so alpha(r) <= alpha(p) + eps for the set H that is best for p. RATIO. r(H) <= b
+p(H), so alpha(r) <= 1 + min over H of b p(H) - g(H). Both are reached by r = clip(m, a p, b p) with the distribution m of
+`otd.lossy.envelope`. F-DIVERGENCES. m is the element of the base polytope of g with the most equal ratios m/p (Fujishige 1980), hence r of
+that form, with one free parameter, is best under every f-divergence. Checked here by Lagrange duality in rationals, for chi-squared, where
+everything is rational: with l = 1 / (f'(b) - f'(a)) and c = l (f'(r/p) - f'(a)) on the tokens, falling from 1 to 0 along the order of p/q,
+the steps of c are weights on a chain of sets, and for every distribution s within the divergence of r
 
     alpha(s) <= 1 - sum_j w_j g(H_j) + sum c s <= 1 - sum_j w_j g(H_j) + sum c r = alpha(r).
 
-OWN LAW. A rule's rows couple Q with its output law: it is lossless for that, and its acceptance is at most that law's optimum. So it lies
-under the frontier at its own bias.
+OWN DISTRIBUTION. A rule's rows couple Q with its output distribution: it is lossless for that, and its acceptance is at most that
+distribution's optimum. So it lies under the frontier at its own bias.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ __all__ = ["STATEMENTS", "check"]
 
 EPS, FACTOR = Fraction(1, 11), Fraction(5, 3)
 DOUBLED, DRAFT_ONLY, UNCAPPED = "twice eps", "m for one draft", "not capped at 1"
-UNSCALED, REVERSED, ENGINE_BETTER = "b p not scaled", "the chain reversed", "p in the place of the output law"
+UNSCALED, REVERSED, ENGINE_BETTER = "b p not scaled", "the chain reversed", "p instead of the output distribution"
 RULES = engine_rules.ALL
 
 
 def _cuts(case: Case) -> tuple[Any, Any, Any]:
-    """Every token set, bool (2^n, n), its mass under p and the probability that all drafts lie in it."""
+    """Return every token set, bool (2^n, n), its mass under p and the probability that all drafts lie in it."""
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     sets = np.array(list(product((False, True), repeat=len(p))))
     return sets, sets @ p, (sets @ q) ** case.k
 
 
 def total_variation(case: Case, error: str) -> bool:
-    """The target's law is within eps and its optimum, over all sets, is min(1, alpha(p) + eps)."""
+    """Return whether the target's distribution is within eps and its optimum, over all sets, is min(1, alpha(p) + eps)."""
     sets, mass, inside = _cuts(case)
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     r = lossy.TotalVariation(EPS)(p, q, 1 if error == DRAFT_ONLY else case.k)
@@ -58,7 +58,7 @@ def total_variation(case: Case, error: str) -> bool:
 
 
 def ratio(case: Case, error: str) -> bool:
-    """The target's law is at most b p and its optimum, over all sets, is that of the scaled target, capped at 1."""
+    """Return whether the target's distribution is at most b p and its optimum, over all sets, is that of the scaled target, capped at 1."""
     sets, mass, inside = _cuts(case)
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     r = lossy.Ratio(factor=FACTOR)(p, q, 1 if error == DRAFT_ONLY else case.k)
@@ -67,7 +67,7 @@ def ratio(case: Case, error: str) -> bool:
 
 
 def chi_squared(case: Case, error: str) -> bool:
-    """Weak duality with == on a law of the family: no law as near under chi-squared accepts more, by a chain of sets."""
+    """Return whether no distribution as near under chi-squared accepts more than one of the family, by weak duality."""
     sets, _, inside = _cuts(case)
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     r = lossy.Ratio(factor=FACTOR)(p, q, 1 if error == DRAFT_ONLY else case.k)
@@ -81,7 +81,7 @@ def chi_squared(case: Case, error: str) -> bool:
         low < high < FACTOR
         and accepted < 1 - sum((b for a, b in zip(case.p, case.q, strict=True) if not a), Fraction(0)) ** case.k
     ):
-        return True  # the ceiling was not reached: the law with the most acceptance there is
+        return True  # the ceiling was not reached: the distribution with the most acceptance there is
     c = np.array(
         [(Fraction(b) / a - low) / (high - low) if a else Fraction(1) for b, a in zip(r, p, strict=True)], dtype=object
     )
@@ -96,7 +96,9 @@ def chi_squared(case: Case, error: str) -> bool:
 
 
 def own_law(case: Case, error: str) -> bool:
-    """Every rule of an engine accepts at most the optimum for its own output law, and that optimum is within alpha(p) + TV."""
+    """Return whether every rule of an engine accepts at most the optimum for its own output distribution, and that optimum is within
+    alpha(p) + TV.
+    """
     for rule in RULES:
         result = otd.evaluate(rule, case.problem(otd.IID()))
         output = list(case.p) if error == ENGINE_BETTER else list(result.output)
@@ -108,7 +110,7 @@ def own_law(case: Case, error: str) -> bool:
 
 
 def retargeted(case: Case, error: str) -> bool:
-    """Toward(target, Optimal()) outputs the target's law with == and accepts its optimum."""
+    """Return whether Toward(target, Optimal()) outputs the target's distribution with == and accepts its optimum."""
     problem = case.problem(otd.IID())
     for target in (
         lossy.TotalVariation(EPS),

@@ -14,10 +14,10 @@ from ot_draft.lossy import Target
 
 @dataclass(frozen=True)
 class Lenience(Target):
-    """What one draft gives that is taken with probability min(1, p / (l q)), else norm((p - q)+): r <= p / l, and r between p and q.
+    """Output distribution if one draft is accepted with probability min(1, p / (l q)), else norm((p - q)+): r <= p / l, between p and q.
 
-    r = min(q, p/l) + (1 - sum of that) norm((p - q)+), for every k and law. For one draft it has the most acceptance of all laws with
-    r <= p / l, and its own total variation; under KL less than `KL` gives. Source: Leviathan et al. 2023, appendix A.5.
+    r = min(q, p/l) + (1 - sum of that) norm((p - q)+), for every k and draft law. For one draft it has the most acceptance of all
+    distributions with r <= p / l, and its own total variation; under KL less than `KL` gives. Source: Leviathan et al. 2023, appendix A.5.
     """
 
     lenience: Any
@@ -83,7 +83,7 @@ class Cascade(Target):
     deferral: "chow" trusts where max q >= 1 - alpha, "diff" where max q >= max p - alpha, "opt" where
     max q >= max p - alpha TV(p, q); "token-v1" trusts the tokens with q >= max p - alpha, "token-v2" with p >= max p - alpha,
     "token-v3" with p >= (1 - alpha) max p. No distance to p is guaranteed: a trusted context takes q, whatever it is.
-    The paper reads the criteria off the laws at temperature 1, this off p and q as they are.
+    The paper reads the criteria off the distributions at temperature 1, this off p and q as they are.
     Source: Narasimhan et al. 2025, equations 2, 5, 10, 13, 14, 15.
     """
 

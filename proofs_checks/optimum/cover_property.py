@@ -1,10 +1,10 @@
-"""The cover property: if q lives on k tokens, and p only on such tokens, then with k drafts nothing is refused.
+"""The cover property: if q lives on k tokens, and p only on such tokens, then with k drafts nothing is rejected.
 
-Sequoia asks for it. It is a property of the law of the drafts as much as of the rule: drafts that are i.i.d. repeat, so that with
+Sequoia asks for it. It is a property of the draft law as much as of the rule: drafts that are i.i.d. repeat, so that with
 some probability a token of p is not drafted at all; drafts without replacement, greedy drafts and hub pairs cover all k tokens.
 Sequoia's example: p on one token, q uniform on two, k = 2; K-SEQ accepts 3/4.
 
-CHECK. Every rule of otd.rules.ALL under its own law: the acceptance is 1 in every case, or less than 1 in the example.
+CHECK. Every rule of otd.rules.ALL under its own draft law: the acceptance is 1 in every case, or less than 1 in the example.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CASES = 24
 
 
 def covered_cases(wider: bool = False) -> Iterator[Case]:
-    """The example, then random p inside the k tokens (k + 1, if wider) of a random q."""
+    """Yield the example, then random p inside the k tokens (k + 1, if wider) of a random q."""
     yield EXAMPLE if not wider else Case((*EXAMPLE.p, Fraction(0)), (Fraction(1, 3),) * 3, 2, 0)
     generator = np.random.default_rng(70)
     for number in range(CASES - 1):
@@ -43,7 +43,7 @@ def covered_cases(wider: bool = False) -> Iterator[Case]:
 
 
 def accepted(rule: otd.SelectionRule, case: Case) -> Fraction:
-    """Acceptance of the rule under its own law; where it is not lossless there, that is an error of the library."""
+    """Return the acceptance of the rule under its own draft law; if it is not lossless, that is an error of the library."""
     evaluation = otd.evaluate(rule, case.problem(rule.law))
     if not evaluation.lossless:
         raise AssertionError(f"{rule.name} does not output p: {case}")
@@ -51,7 +51,7 @@ def accepted(rule: otd.SelectionRule, case: Case) -> Fraction:
 
 
 def table(error: str) -> Proof:
-    """Who has the cover property: exactly the rules whose drafts are not i.i.d."""
+    """Return the statements: a rule has the cover property exactly if its drafts are not i.i.d."""
     has: list[str] = []
     lacks: list[str] = []
     count = 0
@@ -73,7 +73,7 @@ def table(error: str) -> Proof:
 
 
 def is_optimal(rule: otd.SelectionRule) -> bool:
-    """Whether the rule attains the optimum of its law in every case."""
+    """Return whether the rule attains the optimum of its draft law in every case."""
     return all(
         accepted(rule, case) == otd.optimal_acceptance(list(case.p), list(case.q), case.k, rule.law)
         for case in covered_cases()

@@ -1,6 +1,6 @@
 """The optimum of draft selection: linear program, flow and token set have the same value, and n + 1 token sets are enough.
 
-Q is the law of the drafts x = (x_1, .., x_k); 'drafted' is the set of its tokens.
+Q is the joint distribution of the drafts x = (x_1, .., x_k); 'drafted' is the set of its tokens.
 
 LINEAR PROGRAM (SpecTr). Couplings pi(x, y) of Q and p; maximise the mass of the pairs with y drafted.
 FLOW. Of pi keep the pairs with y drafted: rows <= Q(x), columns <= p(y). Any such flow is part of a coupling, since what is left
@@ -8,7 +8,7 @@ of the rows and of the columns has the same mass, and can be matched in any way.
 TOKEN SET. For each H: a flow into H is at most p(H), a flow out of H at most Q(some draft outside H); so the value is at most
 p(H) + 1 - Q(all drafts in H). The flow is bipartite, hence the least of these bounds is attained (minimum cut).
 PREFIXES (Hu et al. 2025). For i.i.d. drafts, drafts without replacement and hybrid drafts the least bound is that of a prefix of
-the tokens in the order of p/q: n + 1 sets in the place of 2^n.
+the tokens in the order of p/q: n + 1 sets instead of 2^n.
 
 CHECK. A coupling and a token set of equal value in Fractions, which is a proof for each case; and for all p, and *all* draft
 laws Q, on up to 4 tokens by z3, which eliminates the quantifier 'there is a flow'.
@@ -41,12 +41,12 @@ SIZES = ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2))
 
 
 def problems(case: Case) -> list[otd.Problem]:
-    """The case under every law that is defined for so many drafts."""
+    """Return the case under every draft law that is defined for its number of drafts."""
     return [case.problem(law) for law in LAWS if is_defined(law, case.k)]
 
 
 def agree(case: Case, error: str) -> bool:
-    """Coupling and token set are feasible, and both values are the optimum; under each of LAWS."""
+    """Return whether coupling and token set are feasible, and both values are the optimum; under each of LAWS."""
     for problem in problems(case):
         solution = otd.solve(problem, "flow")
         proved = solution.certificate()
@@ -60,7 +60,7 @@ def agree(case: Case, error: str) -> bool:
 
 
 def is_coupling(problem: otd.Problem, solution: otd.Solution, alone: bool) -> bool:
-    """Whether pi(x, y) has rows Q(x), columns p(y), and the solution's value on the pairs with y drafted."""
+    """Return whether pi(x, y) has rows Q(x), columns p(y), and the solution's value on the pairs with y drafted."""
     drafts, mass = solution.plan.full()
     drafted = np.array([[y in row for y in range(problem.n)] for row in drafts.tolist()]).reshape(mass.shape)
     on_drafts = np.where(drafted, mass, 0)
@@ -71,7 +71,10 @@ def is_coupling(problem: otd.Problem, solution: otd.Solution, alone: bool) -> bo
 
 
 def prefixes(case: Case, error: str) -> bool:
-    """The least cut over all token sets is that of a prefix; under the four laws of LAWS, not under any (docs/theory.md)."""
+    """Return whether the least cut over all token sets is that of a prefix.
+
+    It is under the four draft laws of LAWS, but not under all (docs/theory.md).
+    """
     for problem in problems(case):
         p, q, n = problem.p, problem.q, problem.n
         alpha = otd.optimal_acceptance(p, q, problem.k, problem.law)
@@ -85,7 +88,8 @@ def prefixes(case: Case, error: str) -> bool:
 
 
 class Flow:
-    """The flow from draft sets to tokens as polynomials: p any law on n tokens, s any law on the draft sets of 1 to k tokens."""
+    """The flow from draft sets to tokens as polynomials: p any distribution on n tokens, s any distribution on the draft sets of 1 to k
+    tokens."""
 
     def __init__(self, n: int, k: int) -> None:
         self.sets = [drafted for drafted in token_sets(n) if 1 <= len(drafted) <= k]
@@ -100,19 +104,19 @@ class Flow:
         self.feasible = z3.And(*(mass >= 0 for mass in self.masses.values()), *rows, *columns)
 
     def cuts(self) -> list[Any]:
-        """1 + p(H) - Q(all drafts in H) for every H."""
+        """Return 1 + p(H) - Q(all drafts in H) for every H."""
         inside = [[i for i, drafted in enumerate(self.sets) if set(drafted) <= set(H)] for H in token_sets(len(self.p))]
         return [
             1 + total(self.p, H) - total(self.s, held) for H, held in zip(token_sets(len(self.p)), inside, strict=True)
         ]
 
     def never_reaches(self, value: Any) -> Any:
-        """That no feasible flow has this value."""
+        """Return the condition that no feasible flow has this value."""
         return z3.ForAll(list(self.masses.values()), z3.Not(z3.And(self.feasible, self.value >= value)))
 
 
 def any_law(error: str) -> Proof:
-    """No flow exceeds a cut; and every value that no cut is below is reached by a flow."""
+    """Decide whether no flow exceeds a cut, and every value up to the least cut is reached by a flow."""
 
     def parts() -> Iterator[Part]:
         for n, k in SIZES:
@@ -124,11 +128,11 @@ def any_law(error: str) -> Proof:
             premises = [*flow.laws, *(value <= cut for cut in kept)]
             yield f"n = {n}, k = {k}, reached", premises, z3.Not(flow.never_reaches(value))
 
-    return decide("proved for all p and all laws of the drafts, (n, k) = " + ", ".join(map(str, SIZES)), parts())
+    return decide("proved for all p and all draft laws, (n, k) = " + ", ".join(map(str, SIZES)), parts())
 
 
 def three_tokens(error: str) -> Proof:
-    """Whatever H, one of the four prefixes has a cut that is at most the cut of H."""
+    """Decide whether, for every H, one of the four prefixes has a cut of at most the cut of H."""
     p, q = reals("p", 3), reals("q", 3)
     if error == BY_TARGET:
         order = [p[0] <= p[1], p[1] <= p[2]]

@@ -1,7 +1,7 @@
 """More drafts: alpha_k grows with k, to p(supp q); what each further draft adds.
 
-GROWS. alpha_k = min over H of 1 + p(H) - Q_k(all drafts in H). Where the first k of k + 1 drafts have the law of k drafts (i.i.d. drafts,
-drafts without replacement), 'all k + 1 in H' implies 'the first k in H', so that every cut grows with k, and so does the least.
+GROWS. alpha_k = min over H of 1 + p(H) - Q_k(all drafts in H). Where the first k of k + 1 drafts have the distribution of k drafts (i.i.d.
+drafts, drafts without replacement), 'all k + 1 in H' implies 'the first k in H', so that every cut grows with k, and so does the least.
 Greedy drafting, k - 1 top tokens T and one draw from q outside T: alpha_k = p(T) + sum outside T of min(p, q/(1 - q(T))). When T takes
 in the next token y, p(y) replaces min(p(y), ..), and q/(1 - q(T)) grows on the others.
 
@@ -35,12 +35,12 @@ SAME_WITHOUT, HALVED = "the same without replacement", "at most half as much"
 
 
 def optima(case: Case, law: otd.DraftLaw) -> list[Fraction]:
-    """alpha_1, alpha_2, ... to two more than there are tokens, at most six."""
+    """Return alpha_1, alpha_2, ... to two more than there are tokens, at most six."""
     return [optimum(case, k, law) for k in range(1, min(6, len(case.p) + 2) + 1)]
 
 
 def optimum(case: Case, k: int, law: otd.DraftLaw) -> Fraction:
-    """alpha_k, at the token set that certifies it."""
+    """Return alpha_k, at the token set that certifies it."""
     p, q = list(case.p), list(case.q)
     value, chosen = otd.optimal_cut(p, q, k, law)
     assert value == otd.cut_value(otd.Problem(p, q, k, law), chosen), f"{case}: the token set gives another value"
@@ -48,7 +48,7 @@ def optimum(case: Case, k: int, law: otd.DraftLaw) -> Fraction:
 
 
 def grows(case: Case, error: str) -> bool:
-    """alpha_{k+1} >= alpha_k for the three laws."""
+    """Return whether alpha_{k+1} >= alpha_k for the three draft laws."""
     if error == MIXED:
         return all(a <= b for a, b in zip(optima(case, WITHOUT), optima(case, IID)[1:], strict=False))
     values = [optima(case, law) for law in (IID, WITHOUT, GREEDY)]
@@ -56,7 +56,7 @@ def grows(case: Case, error: str) -> bool:
 
 
 def least_cut(case: Case, k: int) -> Fraction:
-    """min over all H of 1 + p(H) - q(H)^k, for i.i.d. drafts."""
+    """Return min over all H of 1 + p(H) - q(H)^k, for i.i.d. drafts."""
     sums = [(Fraction(0), Fraction(0))]
     for a, b in zip(case.p, case.q, strict=True):
         sums += [(x + a, y + b) for x, y in sums]
@@ -64,7 +64,7 @@ def least_cut(case: Case, k: int) -> Fraction:
 
 
 def limit(case: Case, error: str) -> bool:
-    """min(p(supp q), 1 - (1 - q_min)^k) <= alpha_k <= p(supp q), up to k = 256, over all token sets."""
+    """Return whether min(p(supp q), 1 - (1 - q_min)^k) <= alpha_k <= p(supp q), up to k = 256, over all token sets."""
     reached = sum((a for a, b in zip(case.p, case.q, strict=True) if b), Fraction(0))
     least = min(b for b in case.q if b)
     if error == FINITE:
@@ -74,7 +74,7 @@ def limit(case: Case, error: str) -> bool:
 
 
 def runs_out(case: Case, error: str) -> bool:
-    """Without replacement: p(supp q) from k = |supp q| on, 1 from k = n on; up to k = n + 2."""
+    """Return whether the optimum without replacement is p(supp q) from k = |supp q| on, and 1 from k = n on; up to k = n + 2."""
     n, support = len(case.p), sum(b > 0 for b in case.q)
     reached = sum((a for a, b in zip(case.p, case.q, strict=True) if b), Fraction(0))
     law = IID if error == FOR_IID else WITHOUT
@@ -86,23 +86,23 @@ def runs_out(case: Case, error: str) -> bool:
 
 
 def adds_less(case: Case, error: str) -> bool:
-    """alpha_{k+1} - alpha_k falls with k, i.i.d. drafts."""
+    """Return whether alpha_{k+1} - alpha_k falls with k for i.i.d. drafts."""
     return falls(optima(case, WITHOUT if error == SAME_WITHOUT else IID), 2 if error == HALVED else 1)
 
 
 def adds_less_without(case: Case, error: str) -> bool:
-    """The same claim without replacement, where q > 0, so that no draft is ever forced."""
+    """Return whether alpha_{k+1} - alpha_k falls with k without replacement, for q > 0, so that no draft is forced."""
     return min(case.q) == 0 or falls(optima(case, IID if error == FOR_IID else WITHOUT))
 
 
 def falls(values: list[Fraction], times: int = 1) -> bool:
-    """Whether each gain is at least so many times the next."""
+    """Return whether each gain is at least `factor` times the next."""
     gains = [b - a for a, b in pairwise(values)]
     return all(a >= times * b for a, b in pairwise(gains))
 
 
 def shown(case: Case) -> str:
-    """p and q, and the optima."""
+    """Return p and q, and the optima."""
     masses = str(case).rpartition(", k =")[0]
     return f"{masses}: alpha_1, alpha_2, ... = {', '.join(map(str, optima(case, WITHOUT)))}"
 

@@ -9,9 +9,9 @@ between them; s_h(i) = (h_i - h_{i-1}) / q_i is the slope of h over step i. F is
 order), g is convex, strictly for k >= 2. For k = 1 g is straight. [ab]h is the chord of h from a to b, h_B the curve that
 is straight between the breakpoints of B and the two ends and equals h there. The *kink* of h at i is s_h(i+1) - s_h(i).
 
-1. BOUND. (a) Valid rule, any law Q of the drafts, any H: an accepted output lies in H, or outside H and then some draft
+1. BOUND. (a) Valid rule, any distribution Q of the drafts, any H: an accepted output lies in H, or outside H and then some draft
    does too. Hence acceptance <= p(H) + 1 - Q(all drafts in H); for i.i.d. drafts this is 1 + p(H) - q(H)^k.
-   (b) m the law of a selected draft, any H: when all drafts lie in H so does the selected one, m(H) >= q(H)^k. Hence sum
+   (b) m the distribution of a selected draft, any H: when all drafts lie in H so does the selected one, m(H) >= q(H)^k. Hence sum
    min(p, m) <= p(H) + 1 - m(H) <= 1 + p(H) - q(H)^k, for any masses p. Prefixes H give 1 - D_i; 2 attains their least value
    1 - D_{i*}, so that this is the least of all H.
 
@@ -38,7 +38,7 @@ is straight between the breakpoints of B and the two ends and equals h there. Th
    differ by at most e differ by at most e, hence V is continuous in lambda; on each of the finitely many stretches where B
    is constant its derivative is -g_B. So V_0 - V_1 = integral of g_{B(lambda)}. V_0 = G, as G is convex; V_1 = 0, as
    G - g >= 0 is 0 at both ends. QED.
-   *Straight stretches.* Stretches on which G is straight need no care: their inner breakpoints are no vertices, c = 0.
+   *Straight stretches.* Stretches on which G is straight need no special case: their inner breakpoints are not vertices, c = 0.
    *The sweep finds c.* i is a vertex iff V_lambda has a kink > 0 there. The kinks are continuous in lambda, start as those
    of G, and while B is constant fall at the rate of the kinks of g_B, which for i in B depends on its two neighbours in B
    only. So the first lambda at which the kink of i is 0 is c_i: it leaves B then, for ever, and the others' kinks do not
@@ -52,7 +52,7 @@ is straight between the breakpoints of B and the two ends and equals h there. Th
 4. SELECTION. Draw lambda uniformly from [0, 1), apart from the drafts. B(lambda) cuts the tokens into intervals (a, b]. The
    highest that holds a draft wins; in it the first drawn draft is selected. A token y of (a, b] is selected as draft l iff
    the l - 1 drafts before lie in the first a tokens, draft l is y, the k - l after lie in the first b: sum over l of
-   t_a^{l-1} q_y t_b^{k-l} = q_y (t_b^k - t_a^k) / (t_b - t_a), the increment of g_B over y. Average over lambda: the law of
+   t_a^{l-1} q_y t_b^{k-l} = q_y (t_b^k - t_a^k) / (t_b - t_a), the increment of g_B over y. Average over lambda: the distribution of
    the selected token is m, by 3.
    *The formula.* Given the drafts, let M_l be the largest c_b over breakpoints b between draft l's token and the top
    draft's (0 if none): draft l is in the winning interval iff lambda >= M_l, and selected iff also lambda < M_j for all
@@ -63,19 +63,19 @@ is straight between the breakpoints of B and the two ends and equals h there. Th
    min(p, m) + (p - m)+ = p. Acceptance >= alpha* by 2, <= alpha* by 1.
 
 6. ANY LEVELS. 4 holds for any order and any c in [0, 1], with m = increments of the integral of g_{B(lambda)}; 5 needs no
-   more than that m is the law of the selected token. So p is kept exactly, and the acceptance is at least sum min(p, m).
+   more than that m is the distribution of the selected token. So p is kept exactly, and the acceptance is at least sum min(p, m).
 
 7. SCALED TARGET w p, 0 <= w <= 1. 1(b) to 4 hold for any masses: accepted are min(w p, m), in all min over H of
    1 + w p(H) - q(H)^k, and (w p - m)+ is left, in all w p.
 
-8. HYBRID. The first j drafts are T whatever happens, the r = k - j others i.i.d. from a law q' outside T. Run 2 to 4 with
+8. HYBRID. The first j drafts are T whatever happens, the r = k - j others i.i.d. from a distribution q' outside T. Run 2 to 4 with
    q', r and the masses p outside T. m = 0 on T, so 5 outputs p, and (p - m)+ on T is p, which was drafted.
    Acceptance >= p(T) + min over H' outside T of 1 + p(H') - q'(H')^r (2, with masses of sum 1 - p(T)) = min over H
    containing T of 1 + p(H) - q'(H - T)^r. Q(all drafts in H) is q'(H - T)^r if H contains T and 0 if not, and then 1(a)
    gives 1 + p(H) >= 1, no less than H = everything gives. So this is the bound 1(a). With r = 0 nothing is selected: output
    p, acceptance p(T). j may depend on q: 1(a) and this hold for each q.
 
-CHECK. Every step on random rational problems in Fractions by ==, all drafts enumerated, each with planted errors that must
+CHECK. Every step on random rational problems in Fractions by ==, all drafts enumerated, each with injected errors that must
 come out false.
 """
 

@@ -1,22 +1,22 @@
-"""Random orders: under every law of the drafts, optimal selection is a random order of the tokens.
+"""Random orders: under every draft law, optimal selection is a random order of the tokens.
 
-THEOREM. Let X be the drafts, at least one of them, under any joint law, and b(H) = P(all drafts in H). Some random order of the
+THEOREM. Let X be the drafts, at least one of them, under any joint distribution, and b(H) = P(all drafts in H). Some random order of the
 tokens, drawn apart from the drafts, is optimal: select the draft that stands last in it, and couple the selected token
 maximally with p. At most n orders are needed.
 
-1. THE LAWS OF A SELECTED DRAFT. m is the law of the selected token for some way of selecting one draft iff m(H) >= b(H) for all
-   H and m is a law. Necessary: if all drafts lie in H, so does the selected one. Sufficient: a selection is a flow from draft
-   sets S to tokens y in S that takes P(S) from every S and m(y) to every y; by Hall's theorem it exists iff every family of
+1. DISTRIBUTIONS OF A SELECTED DRAFT. m is the distribution of the selected token for some way of selecting one draft iff m(H) >= b(H)
+   for all H and m is a distribution. Necessary: if all drafts lie in H, so does the selected one. Sufficient: a selection is a flow from
+   draft sets S to tokens y in S that takes P(S) from every S and m(y) to every y; by Hall's theorem it exists iff every family of
    sets finds room in its tokens, that is, iff b(H) = P(S inside H) <= m(H) for all H.
 
 2. ACCEPTANCE. alpha* = max of sum min(p, m) over these m. A maximal coupling of m and p attains sum min(p, m). Conversely take a
-   valid rule, and select its output where it was drafted, else the first draft: the law m of what is selected is at least
+   valid rule, and select its output where it was drafted, else the first draft: the distribution m of what is selected is at least
    the mass a(y) that the rule accepts on y, and a <= p, so the acceptance sum a <= sum min(p, m).
 
 3. b IS CONVEX: b(A u B) + b(A n B) >= b(A) + b(B), since the events 'all drafts in A' and 'in B' meet in 'all in A n B', and
    either implies 'all in A u B'. So the m of 1 are the core of a convex game, and the extreme points of the core are the
    vectors m_i = b({y_1..y_i}) - b({y_1..y_{i-1}}), one for each order y_1, y_2, ... (Shapley 1971; Edmonds 1970). This m is the
-   law of the draft that stands last: it is y_i iff all drafts are among the first i tokens and not among the first i - 1.
+   distribution of the draft that stands last: it is y_i iff all drafts are among the first i tokens and not among the first i - 1.
 
 4. By 2 and 3 the best m is a mixture of orders; of at most n by Caratheodory, as the core lies in a space of n - 1 dimensions. QED.
 
@@ -39,18 +39,18 @@ from ..statement import Statement
 
 LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw())
 CLOSE = Fraction(1, 10**9)  # what column generation may leave; rounding its weights costs about 1e-12
-CONCAVE, FIRST, INDEPENDENT = "<= in the place of >=", "the draft that stands first", "probabilities of i.i.d. drafts"
+CONCAVE, FIRST, INDEPENDENT = "<= instead of >=", "the draft that stands first", "probabilities of i.i.d. drafts"
 check = check_on_random_cases
 
 
 def _problems(case: Case) -> list[otd.Problem]:
-    """The case under every law that is defined for it and leaves no draft absent."""
+    """Return the case under every draft law that is defined for it and leaves no draft absent."""
     laws = [law for law in LAWS if not (isinstance(law, otd.SpecHubLaw) and case.k != 2)]
     return [case.problem(law) for law in laws if law.count(len(case.p), case.k) == case.k]
 
 
 def _drafted(problem: otd.Problem) -> dict[int, Fraction]:
-    """Probability of every set of drafted tokens, as a bit mask, by enumerating all drafts."""
+    """Return the probability of every set of drafted tokens, as a bit mask, by enumerating all drafts."""
     n, k = problem.n, problem.k
     tuples = np.stack([np.arange(n**k) // n**i % n for i in range(k)], -1)
     masses: dict[int, Fraction] = {}
@@ -61,7 +61,7 @@ def _drafted(problem: otd.Problem) -> dict[int, Fraction]:
 
 
 def _inside(problem: otd.Problem) -> list[Fraction]:
-    """b(H) for every H, as a bit mask: sums over subsets."""
+    """Return b(H) for every H, as a bit mask: sums over subsets."""
     drafted = _drafted(problem)
     b = [drafted.get(bits, Fraction(0)) for bits in range(1 << problem.n)]
     for token in range(problem.n):
@@ -70,7 +70,7 @@ def _inside(problem: otd.Problem) -> list[Fraction]:
 
 
 def convex(case: Case, error: str) -> bool:
-    """b(H + x + y) + b(H) >= b(H + x) + b(H + y) for all H and x, y outside: the local form of convexity."""
+    """Return whether b(H + x + y) + b(H) >= b(H + x) + b(H + y) for all H and x, y outside: the local form of convexity."""
     for problem in _problems(case):
         b = _inside(problem)
         for x, y in combinations(range(problem.n), 2):
@@ -82,7 +82,7 @@ def convex(case: Case, error: str) -> bool:
 
 
 def last_in_order(case: Case, error: str) -> bool:
-    """In any order, the draft that stands last has the increments of b as its law; so says the law's own formula."""
+    """Return whether the last draft in any order has the increments of b as its distribution, as the draft law's own formula does."""
     for problem in _problems(case):
         order = np.random.default_rng(case.seed).permutation(problem.n)
         pick = min if error == FIRST else max
@@ -96,7 +96,7 @@ def last_in_order(case: Case, error: str) -> bool:
 
 
 def optimal(case: Case, error: str) -> bool:
-    """RandomOrder outputs exactly p, and accepts alpha* up to CLOSE, never more."""
+    """Return whether RandomOrder outputs exactly p, and accepts alpha* up to CLOSE, never more."""
     for problem in _problems(case):
         rule = otd.rules.RandomOrder(otd.IID() if error == INDEPENDENT else problem.law, tolerance=1e-10)
         evaluation = otd.evaluate(rule, problem)

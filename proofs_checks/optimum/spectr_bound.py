@@ -3,7 +3,7 @@
 k i.i.d. drafts from q; Q(x) = q(x_1) .. q(x_k); {x} the tokens of the draft tuple x.
 
 BOUND (SpecTr). For every O, alpha* <= b(O) = sum over y in O of min(p(y), 1 - (1 - q(y))^k) + sum over x of min(Q(x), p({x} - O)).
-Accepted outputs in O: at most p(y), and at most the chance that y is drafted. Accepted outputs outside O, given x: at most Q(x),
+Accepted outputs in O: at most p(y), and at most the probability that y is drafted. Accepted outputs outside O, given x: at most Q(x),
 and at most p of what was drafted outside O.
 
 WHERE IT IS TIGHT. b(O) <= p(O) + sum over x not inside O of Q(x) = p(O) + 1 - q(O)^k, since {x} - O is empty for x inside O. The
@@ -28,13 +28,13 @@ from .linear_program import SIZES, Flow
 
 __all__ = ["STATEMENTS", "bounds", "check"]
 
-ALL_DRAWN, EQUAL = "q(y)^k in the place of 1 - (1 - q(y))^k", "b(O) = alpha* for every O"
+ALL_DRAWN, EQUAL = "q(y)^k instead of 1 - (1 - q(y))^k", "b(O) = alpha* for every O"
 EMPTY, EVERY = "attained by O empty", "attained by O = all tokens"
-OUTSIDE, TOKENS_ONLY = "p({x}) in the place of p({x} - O)", "the drafts that hold tokens outside O left out"
+OUTSIDE, TOKENS_ONLY = "p({x}) instead of p({x} - O)", "the drafts that hold tokens outside O omitted"
 
 
 def bounds(case: Case, drafted: Callable[[Fraction, int], Fraction]) -> dict[tuple[int, ...], Fraction]:
-    """b(O) for every O; drafted(q(y), k) is the chance that y is among the drafts."""
+    """Return b(O) for every O; drafted(q(y), k) is the probability that y is among the drafts."""
     p, q, k, n = case.p, case.q, case.k, len(case.p)
     tuples = [  # in any order: all of an order have the same Q(x) and {x}
         (
@@ -53,17 +53,17 @@ def bounds(case: Case, drafted: Callable[[Fraction, int], Fraction]) -> dict[tup
 
 
 def some_draft(mass: Fraction, k: int) -> Fraction:
-    """Chance that a token of this mass is among k i.i.d. drafts."""
+    """Return the probability that a token of this mass is among k i.i.d. drafts."""
     return 1 - (1 - mass) ** k
 
 
 def every_draft(mass: Fraction, k: int) -> Fraction:
-    """Chance that all k i.i.d. drafts are this token."""
+    """Return the probability that all k i.i.d. drafts are this token."""
     return mass**k
 
 
 def bound(case: Case, error: str) -> bool:
-    """No b(O) is below the optimum, none is above the cut of O."""
+    """Return whether every b(O) is at least the optimum and at most the cut of O."""
     alpha = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     for H, value in bounds(case, every_draft if error == ALL_DRAWN else some_draft).items():
         cut = 1 + sum((case.p[y] for y in H), Fraction(0)) - sum((case.q[y] for y in H), Fraction(0)) ** case.k
@@ -73,7 +73,7 @@ def bound(case: Case, error: str) -> bool:
 
 
 def tight(case: Case, error: str) -> bool:
-    """The least b(O) is the optimum, and O = the token set of the minimum cut has it."""
+    """Return whether the least b(O) is the optimum, and O = the token set of the minimum cut has it."""
     alpha, chosen = otd.optimal_cut(list(case.p), list(case.q), case.k)
     values = bounds(case, some_draft)
     every = tuple(range(len(case.p)))
@@ -82,7 +82,7 @@ def tight(case: Case, error: str) -> bool:
 
 
 def any_law(error: str) -> Proof:
-    """No flow exceeds b(O), and b(O) is at most the cut of O: for all draft laws, x standing for the set of its tokens."""
+    """Decide, for all draft laws, whether no flow exceeds b(O) and b(O) is at most the cut of O; x is the set of its tokens."""
 
     def parts() -> Iterator[Part]:
         for n, k in SIZES:
@@ -96,7 +96,7 @@ def any_law(error: str) -> Proof:
                 yield f"n = {n}, k = {k}, O = {H}, bound", [*flow.laws, flow.feasible], flow.value <= value
                 yield f"n = {n}, k = {k}, O = {H}, cut", flow.laws, value <= cut
 
-    return decide("proved for all p and all laws of the drafts, (n, k) = " + ", ".join(map(str, SIZES)), parts())
+    return decide("proved for all p and all draft laws, (n, k) = " + ", ".join(map(str, SIZES)), parts())
 
 
 STATEMENTS = (

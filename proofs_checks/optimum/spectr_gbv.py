@@ -1,13 +1,13 @@
 """What SpecTr-GBV calls the largest acceptance of K i.i.d. drafts lies below what a lossless rule reaches.
 
 The paper bounds the accepted length of every rule for K i.i.d. drafted blocks, and claims to reach the bound. Its proof takes the
-drafts for independent *given the output*. For blocks of one token (L = 1) that gives, given the output y, the chance
+drafts for independent *given the output*. For blocks of one token (L = 1) that gives, given the output y, the probability
 min(1, q(y)/p(y)) that one draft is y, and as the claimed optimum
 
     c = sum over y of p(y) (1 - (1 - min(1, q(y)/p(y)))^K).
 
 (Reconstructed from that step of the proof; it is the single-draft optimum for K = 1.) But a rule couples the output with all
-drafts at once, and only the drafts' own law must be i.i.d.: optimal selection accepts 15/16 where c = 7/8, for a draft Ber(1/4)
+drafts at once, and only the drafts' own distribution must be i.i.d.: optimal selection accepts 15/16 where c = 7/8, for a draft Ber(1/4)
 and a target Ber(1/2) with K = 2.
 
 NEVER TOO LARGE, for all n and K. f(t) = 1 - (1 - t)^K is concave with f(0) = 0. For any H, the tokens of H give at most p(H), and by
@@ -35,13 +35,13 @@ ABOVE, STRICT = "c is at least the optimum", "c is less than the optimum"
 
 
 def claimed(case: Case, k: int) -> Fraction:
-    """The claimed optimum c."""
+    """Return the claimed optimum c."""
     pairs = zip(case.p, case.q, strict=True)
     return sum((p * (1 - (1 - min(Fraction(1), q / p)) ** k) for p, q in pairs if p), Fraction(0))
 
 
 def largest(case: Case, error: str) -> bool:
-    """The optimal rule, which outputs exactly p, accepts no more than c."""
+    """Return whether the optimal rule, which outputs exactly p, accepts no more than c."""
     if error == BELOW:
         return claimed(case, case.k) <= otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     k = 1 if error == ONE_DRAFT else case.k
@@ -50,13 +50,13 @@ def largest(case: Case, error: str) -> bool:
 
 
 def shown(case: Case) -> str:
-    """A counterexample, with both values."""
+    """Return a counterexample, with both values."""
     optimum = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     return f"{case}: a lossless rule accepts {optimum}, claimed {claimed(case, case.k)}"
 
 
 def two_tokens(error: str) -> Proof:
-    """c is at most every cut, for n = 2 and K = 2, 3, 4."""
+    """Decide whether c is at most every cut, for n = 2 and K = 2, 3, 4."""
 
     def parts() -> Iterator[Part]:
         p, q, ratio = reals("p", 2), reals("q", 2), reals("r", 2)

@@ -32,13 +32,13 @@ OUTSIDE = (1, 2, 3, 4)  # number of tokens outside T
 
 
 def draw_two(seed: int) -> Case:
-    """A random problem with two drafts and at least two tokens."""
+    """Return a random problem with two drafts and at least two tokens."""
     case = replace(draw(seed), k=2)
     return case if len(case.p) > 1 else draw_two(seed + 7)
 
 
 def closed_form(case: Case, error: str = "") -> Fraction:
-    """p(T) + sum outside T of min(p, q')."""
+    """Return p(T) + sum outside T of min(p, q')."""
     ranked = sorted(range(len(case.p)), key=lambda y: (-case.q[y], y), reverse=error == LOWEST)
     top, rest = ranked[: case.k - 1], ranked[case.k - 1 :]
     left = sum((case.q[y] for y in rest), Fraction(0))
@@ -47,7 +47,7 @@ def closed_form(case: Case, error: str = "") -> Fraction:
 
 
 def greedy(case: Case, error: str) -> bool:
-    """The closed form is the law's optimum; Greedy outputs exactly p and accepts it."""
+    """Return whether the closed form is the draft law's optimum; Greedy outputs exactly p and accepts it."""
     law = otd.Hybrid(top=-1)
     value = closed_form(case, error)
     rule = otd.rules.RecursiveRejection() if error == IID_RULE else otd.rules.Greedy()
@@ -58,7 +58,7 @@ def greedy(case: Case, error: str) -> bool:
 
 
 def hub(case: Case, error: str) -> bool:
-    """SpecHub has the optimum of greedy drafting, SpecHub and Optimal(Hybrid(1)) reach it on their laws."""
+    """Return whether SpecHub has the optimum of greedy drafting, SpecHub and Optimal(Hybrid(1)) reach it under their draft laws."""
     value = closed_form(case, error)
     rule = otd.rules.RecursiveRejection() if error == IID_RULE else otd.rules.SpecHub()
     spec_hub = otd.evaluate(rule, case.problem(otd.SpecHubLaw()))
@@ -68,7 +68,7 @@ def hub(case: Case, error: str) -> bool:
 
 
 def all_masses(error: str) -> Proof:
-    """The closed form is the least cut, for T as one token and up to 4 tokens outside it."""
+    """Decide whether the closed form is the least cut, for T as one token and up to 4 tokens outside it."""
 
     def parts() -> Iterator[Part]:
         for number in OUTSIDE:
@@ -83,7 +83,7 @@ def all_masses(error: str) -> Proof:
 
 
 def same_pairs(error: str) -> Proof:
-    """q(i) + q(a) q(i)/(1 - q(a)) = q(i)/(1 - q(a)), for every q(a) < 1."""
+    """Decide whether q(i) + q(a) q(i)/(1 - q(a)) = q(i)/(1 - q(a)) for every q(a) < 1."""
     top, rest = z3.Reals("top rest")
     second = {ALONE: z3.RealVal(0), DOUBLED: rest}.get(error, top * rest / (1 - top))
     premises = [top >= 0, top < 1, rest >= 0, rest <= 1 - top]

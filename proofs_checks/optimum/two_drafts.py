@@ -1,10 +1,10 @@
-"""Two i.i.d. drafts: the optimum in Khisti's form, and when nothing is ever refused.
+"""Two i.i.d. drafts: the optimum in Khisti's form, and when nothing is ever rejected.
 
 OPTIMUM. alpha_2 = min over S of p(S) + q(S^c)^2 + 2 q(S) q(S^c), S^c being the other tokens: since q(S) + q(S^c) = 1, the last two
 terms are 1 - q(S)^2, and this is the least cut.
 
 ACCEPTANCE 1 iff p(H) >= q(H)^2 for every H. p = q has it, but so have others: with two tokens, whenever p_0 >= q_0^2 and
-p_1 >= q_1^2. The reason: one of the two drafts is selected first, which can turn q into any law m with m(H) >= q(H)^2.
+p_1 >= q_1^2. The reason: one of the two drafts is selected first, which can turn q into any distribution m with m(H) >= q(H)^2.
 
 CHECK. Fractions; and for 2, 3 and 4 tokens by z3: there is a flow of value 1 iff the condition holds, for every q.
 """
@@ -36,7 +36,7 @@ NAME = "accepted always"
 
 
 def draw_two(seed: int) -> Case:
-    """A random problem with two drafts; every other one with p near q, so that acceptance 1 comes up."""
+    """Return a random problem with two drafts; every other one with p near q, so that acceptance 1 comes up."""
     case = replace(draw(seed), k=2)
     if seed % 2:
         return case
@@ -44,13 +44,13 @@ def draw_two(seed: int) -> Case:
 
 
 def parts_of(case: Case) -> Iterator[tuple[Fraction, Fraction]]:
-    """p(H) and q(H) for every token set H."""
+    """Yield p(H) and q(H) for every token set H."""
     for H in token_sets(len(case.p)):
         yield sum((case.p[y] for y in H), Fraction(0)), sum((case.q[y] for y in H), Fraction(0))
 
 
 def optimum(case: Case, error: str) -> bool:
-    """Khisti's form is the optimum, and the optimal rule reaches it without changing the target's law."""
+    """Return whether Khisti's form is the optimum, and the optimal rule reaches it without changing the target's distribution."""
     times = 1 if error == ONCE else 2
     value = min(a + (1 - b) ** 2 + times * b * (1 - b) for a, b in parts_of(case))
     evaluation = otd.evaluate(otd.rules.Optimal(), case.problem())
@@ -60,7 +60,7 @@ def optimum(case: Case, error: str) -> bool:
 
 
 def condition(case: Case, error: str) -> bool:
-    """Acceptance 1 iff p(H) >= q(H)^2 for every H."""
+    """Return whether the acceptance is 1 iff p(H) >= q(H)^2 for every H."""
     least = otd.optimal_acceptance(list(case.p), list(case.q), 2)
     if error == ONE_TOKEN:
         return (least == 1) == all(a >= b**2 for a, b in zip(case.p, case.q, strict=True))
@@ -68,7 +68,9 @@ def condition(case: Case, error: str) -> bool:
 
 
 def condition_for_all(error: str) -> Proof:
-    """Q(both drafts in H) = q(H)^2; and for any law Q of two drafts, a flow of value 1 exists iff p(H) >= Q(both in H)."""
+    """Decide whether Q(both drafts in H) = q(H)^2, and whether, for any Q of two drafts, a flow of value 1 exists iff p(H) >= Q(both in
+    H).
+    """
 
     def parts() -> Iterator[Part]:
         for n in (2, 3, 4):
@@ -90,7 +92,7 @@ def condition_for_all(error: str) -> Proof:
 
 
 def only_equal(case: Case, error: str) -> bool:
-    """Acceptance 1 only where p = q; with one draft this is so."""
+    """Return whether the acceptance is 1 only for p = q, which is true with one draft."""
     k = 1 if error == ONE_DRAFT else 2
     evaluation = otd.evaluate(otd.rules.Optimal(), replace(case, k=k).problem())
     return not (evaluation.lossless and evaluation.acceptance == 1) or case.p == case.q

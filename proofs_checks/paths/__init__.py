@@ -1,1 +1,1 @@
-"""Path rules: what is lossless on drafted paths, which accepts more, and how many drafts are refused."""
+"""Path rules: what is lossless on drafted paths, which accepts more, and how many drafts are rejected."""

@@ -1,18 +1,18 @@
-"""Trees whose numbers of children follow what was drafted: on what they may depend for joint and optimal selection to be lossless.
+"""Trees whose numbers of children depend on earlier drafts: the dependences for which joint and optimal selection are lossless.
 
 A tree is drafted prefix by prefix: siblings with the same token are one prefix. A step drafts after one prefix: some
 fixed tokens T and r i.i.d. draws from q outside T, given to the first node that holds the prefix. Which prefix is next, T and r are
-any function of all that was drafted before (of p, q, the text and randomness of its own, too).
+any functions of everything drafted before, and of p, q, the text and independent randomness.
 
-THEOREM. If no prefix is drafted after twice, `Joint` and `TokenWise(Optimal)` keep the target distribution. So a drafting level by level is
-lossless if the numbers of a level come from the levels above; depth first, and in any order of confidence, are as good; and what a level
-leaves of the budget (equal draws, say, which are one prefix) may be used below.
+THEOREM. If no prefix is drafted after twice, `Joint` and `TokenWise(Optimal)` keep the target distribution. So drafting level by level is
+lossless if the numbers of a level depend on the levels above only; depth first and any order of confidence are lossless too; and budget
+that a level does not use (for example because equal draws are one prefix) may be used below.
 
 PROOF. Let c be a prefix, and H everything drafted up to the step of c, without that step (if nothing is drafted after c: everything).
 The walk of selection from the root down to c looks at the children of the prefixes on the way only, and these were drafted before: a
-prefix is drafted after only when a node holds it. So the choices of the walk are functions of H and of uniforms of their own. Given
-H, the draws after c are r i.i.d. draws from q outside T, with T and r known: the token selected among them has the distribution m that the
-rule computes from p, q, T and r. Let G be H with the choices of the walk, and w the weight of the walk, a function of G.
+prefix is drafted after only when a node holds it. So the choices of the walk are functions of H and of separate uniform random numbers.
+Given H, the draws after c are r i.i.d. draws from q outside T, with T and r known: the token selected among them has the distribution m
+that the rule computes from p, q, T and r. Let G be H with the choices of the walk, and w the weight of the walk, a function of G.
 CLAIM: given G, the probability that the prefix c or one below it is accepted, and that what is emitted from there on begins with z,
 is w p(z | c), for every z. By induction from the deepest prefix upward. Where nothing is drafted after c, that is the last test:
 accepted with w, and the target follows. Else a token y is selected by m, its weight is min(1, w p(y) / m(y)), and what is emitted beyond it
@@ -23,8 +23,8 @@ because the output of the rule at c, given G, follows p. QED
 
 TRAVERSAL needs less: it is lossless however often a prefix is drafted after. Its claim for a node c, of weight w and target p, is that
 given everything drafted so far the node or one below it is accepted with probability w, and that the target follows. This
-says nothing about how many children there are. So when c was refused with all below it, of probability 1 - w whatever hangs there, the
-elder history is as likely as before, the next child follows its law given that, and whether there is one may depend on all of it.
+says nothing about how many children there are. So when c was rejected with all below it, of probability 1 - w whatever hangs there, the
+elder history is as likely as before, the next child follows its distribution given that, and whether there is one may depend on all of it.
 
 For joint and optimal selection a prefix that is drafted after twice breaks the second sentence of the proof: r then depends on draws
 after c, and they are no longer i.i.d. given r. Three ways to do so that look harmless are refuted by counterexample below. Whether two
@@ -87,19 +87,19 @@ class AdaptedCase:
         return self.budget, self.length, len(self.model.targets), self.n
 
     def lossless(self, plan: Plan) -> bool:
-        """Whether both rules keep the target's law on the trees of the plan."""
+        """Return whether both rules keep the target's distribution on the trees of the plan."""
         return all(trees.evaluate(rule, self.model, Stepwise(plan, self.length)).lossless for rule in RULES)
 
 
 def draw_adapted(seed: int) -> AdaptedCase:
-    """The case of this number: 2 or 3 tokens, 3 to 6 nodes, 2 or 3 levels, models of order 0, 1 and 2."""
+    """Return the case of this number: 2 or 3 tokens, 3 to 6 nodes, 2 or 3 levels, models of order 0, 1 and 2."""
     n, budget, length = ((2, 4, 2), (2, 5, 3), (3, 4, 2), (2, 6, 2), (3, 3, 3))[seed % 5]
     model = trees.MarkovModel.random(np.random.default_rng([seed, 29]), n, seed % 3)
     return AdaptedCase(model, budget, length, seed)
 
 
 def any_order(case: AdaptedCase) -> Plan:
-    """A plan that hashes everything drafted so far for its next place, its fixed tokens and its number of draws."""
+    """Return a plan that hashes everything drafted so far for its next prefix, its fixed tokens and its number of draws."""
 
     def step(history: History) -> Step | None:
         used = sum(len(drafted.fixed) + len(drafted.drawn) for drafted in history)
@@ -115,7 +115,7 @@ def any_order(case: AdaptedCase) -> Plan:
 
 
 def _places(history: History, length: int) -> list[tuple[int, ...]]:
-    """Prefixes that some node holds, which may have children."""
+    """Return the prefixes that some node holds, which may have children."""
     places: list[tuple[int, ...]] = [()]
     for prefix, fixed, drawn in history:
         places += [(*prefix, token) for token in fixed + drawn if len(prefix) + 1 < length]
@@ -123,7 +123,7 @@ def _places(history: History, length: int) -> list[tuple[int, ...]]:
 
 
 def with_error(plan: Plan, error: str) -> Plan:
-    """The plan, and one place drafted after twice: the second time because of the first time's draws, or of those below."""
+    """Return the plan with one prefix that is drafted after twice: the second time depends on the draws of the first, or on those below."""
 
     def step(history: History) -> Step | None:
         again = {ANEW: _drawn_anew, ONE_BY_ONE: _one_by_one, LOOK: _after_a_look}[error](history)
@@ -138,14 +138,14 @@ def with_error(plan: Plan, error: str) -> Plan:
 
 @dataclass(frozen=True)
 class _Again:
-    """A second time: the step, if it is due, and which steps of the history were such."""
+    """A repeated step, if it is due, and the repeated steps of the history."""
 
     step: Step | None
     ignored: tuple[int, ...]
 
 
 def _second(history: History, due: Callable[[Expansion], bool], after: Callable[[Expansion], bool]) -> _Again:
-    """One more draw at the first place for which it is due, once: as soon as `after` says that the plan has come so far."""
+    """Return one more draw, once, at the first prefix for which it is due, as soon as `after` accepts the history."""
     ignored = tuple(i for i, d in enumerate(history) if any(d.prefix == other.prefix for other in history[:i]))
     if not ignored:
         for drafted in history:
@@ -160,7 +160,7 @@ def _drawn_anew(history: History) -> _Again:
 
 def _one_by_one(history: History) -> _Again:
     def due(drafted: Expansion) -> bool:
-        """Two siblings hold the prefix, and the elder one drew token 0: then the younger draws as well."""
+        """Return whether two siblings hold the prefix, and the elder one drew token 0: then the younger draws as well."""
         above = [other for other in history if drafted.prefix and other.prefix == drafted.prefix[:-1]]
         held = sum((other.fixed + other.drawn).count(drafted.prefix[-1]) for other in above)
         return held > 1 and 0 in drafted.drawn
@@ -170,7 +170,7 @@ def _one_by_one(history: History) -> _Again:
 
 def _after_a_look(history: History) -> _Again:
     def below(drafted: Expansion) -> bool:
-        """A child of the place was drafted after, and drew token 0."""
+        """Return whether a child of the prefix was drafted after, and drew token 0."""
         children = [other for other in history if len(other.prefix) == len(drafted.prefix) + 1]
         return any(other.prefix[:-1] == drafted.prefix and 0 in other.drawn for other in children)
 
@@ -178,12 +178,12 @@ def _after_a_look(history: History) -> _Again:
 
 
 def any_order_is_lossless(case: AdaptedCase, error: str) -> bool:
-    """No place twice: both rules are lossless."""
+    """Return whether both rules are lossless if no prefix is drafted after twice."""
     return case.lossless(with_error(any_order(case), error))
 
 
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
-    """`AdaptiveTree`, whose numbers come from an estimate by q, is such a plan."""
+    """Return whether both rules are lossless on `AdaptiveTree`, whose numbers come from an estimate by q."""
     drafting = trees.AdaptiveTree(
         case.budget, case.length, max_children=3, spread=case.seed % 2
     )  # drawn more, or fixed more
@@ -191,7 +191,7 @@ def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
 
 
 def _always(p: str, q: str) -> trees.MarkovModel:
-    """Tokens that do not depend on each other."""
+    """Return a model of independent tokens."""
     p_row, q_row = (np.array([Fraction(mass) for mass in masses.split()], dtype=object) for masses in (p, q))
     return trees.MarkovModel({(): p_row}, {(): q_row}, 0)
 
@@ -199,12 +199,12 @@ def _always(p: str, q: str) -> trees.MarkovModel:
 SMALL = AdaptedCase(_always("1/4 1/2 1/4", "1/4 1/4 1/2"), 3, 2)
 
 
-CAUGHT = (AdaptedCase(SMALL.model, 4, 2),)  # every error, with the plan of this number
+CAUGHT = (AdaptedCase(SMALL.model, 4, 2),)  # detects every error, with the plan of this number
 CAUGHT_IN_OURS = (AdaptedCase(_always("1/4 1/2 1/4", "2/5 2/5 1/5"), 3, 2, 1),)  # two draws at its root
 
 
 def drawn_anew(history: History) -> Step | None:
-    """Two draws at the root, and a third where they are equal."""
+    """Plan two draws at the root, and a third if they are equal."""
     if not history:
         return (), (), 2
     equal = len(set(history[0].drawn)) == 1
@@ -212,7 +212,7 @@ def drawn_anew(history: History) -> Step | None:
 
 
 def used_below(history: History) -> Step | None:
-    """Two draws at the root, and one after them where they are equal."""
+    """Plan two draws at the root, and one after them if they are equal."""
     if not history:
         return (), (), 2
     equal = len(set(history[0].drawn)) == 1
@@ -220,7 +220,7 @@ def used_below(history: History) -> Step | None:
 
 
 def one_by_one(history: History) -> Step | None:
-    """Two draws at the root; where they are equal, one after the elder, and one after the younger if that was token 0."""
+    """Plan two draws at the root; if they are equal, one after the elder, and one after the younger if that was token 0."""
     if not history:
         return (), (), 2
     equal = len(set(history[0].drawn)) == 1
@@ -229,7 +229,7 @@ def one_by_one(history: History) -> Step | None:
 
 
 def after_another(history: History) -> Step | None:
-    """Two draws at the root; where they differ, one after the first, and one after the second if that was token 0."""
+    """Plan two draws at the root; if they differ, one after the first, and one after the second if that was token 0."""
     if not history:
         return (), (), 2
     differ = len(set(history[0].drawn)) == 2
@@ -238,20 +238,23 @@ def after_another(history: History) -> Step | None:
 
 
 def after_a_look(history: History) -> Step | None:
-    """One draw at the root, one after it, and one more at the root if that was token 0."""
+    """Plan one draw at the root, one after it, and one more at the root if that was token 0."""
     if len(history) == 2:
         return ((), (), 1) if history[1].drawn == (0,) else None
     return None if len(history) == 3 else (history[0].drawn if history else (), (), 1)
 
 
 def deeper_after_a_look(history: History) -> Step | None:
-    """One draw at the root, one after it, and then one or two more after those, two if the last was token 0."""
+    """Plan one draw at the root, one after it, and then one or two more after those, two if the last was token 0."""
     prefix = tuple(token for drafted in history for token in drafted.drawn)
     return (prefix, (), 1 + (history[1].drawn == (0,) if len(history) == 2 else 0)) if len(history) < 3 else None
 
 
 def lossless(plan: Plan, repaired: Plan, length: int) -> Callable[[AdaptedCase, str], bool]:
-    """The false claim that one of the two rules is lossless on the plan's trees; on those of the repaired plan both are."""
+    """Return the statement of the false claim that one of the two rules is lossless on the plan's trees.
+
+    On those of the repaired plan both are.
+    """
 
     def holds(case: AdaptedCase, error: str) -> bool:
         drafting = Stepwise(repaired if error else plan, length + bool(error))
@@ -276,7 +279,7 @@ def _refuted(name: str, claim: str, plan: Plan, repaired: Plan, repair: str, len
 
 
 def by_traversal(case: AdaptedCase, error: str) -> bool:
-    """Traversal is lossless on the plan, and on what each of the three ways to come back makes of it."""
+    """Return whether Traversal is lossless on the plan, and with each of the three ways of drafting after a prefix again."""
 
     def rule(nodes: Any, tree: PlainTree) -> Any:
         if error:

@@ -1,13 +1,13 @@
-"""Decoding T tokens with one draft at a time refuses sum over t of E[TV(p_t, q_t)] drafts on average.
+"""Decoding T tokens with one draft at a time rejects sum over t of E[TV(p_t, q_t)] drafts on average.
 
-p_t, q_t: the two models' laws of token t, given the t tokens before, which follow the target. At every position a draft from q_t is
-taken with probability sum min(p_t, q_t) = 1 - TV(p_t, q_t), and what is emitted has the target's law, whatever the block length.
-So the expected number of refusals is the sum, and no lossless token-wise rule has fewer, 1 - TV being the largest acceptance.
+p_t, q_t: the two models' distributions of token t, given the t tokens before, which follow the target. At every position a draft from q_t
+is accepted with probability sum min(p_t, q_t) = 1 - TV(p_t, q_t), and what is emitted has the target's distribution, whatever the block
+length. So the expected number of rejections is the sum, and no lossless token-wise rule has fewer, 1 - TV being the largest acceptance.
 
 CHECK. Decoding as it is done, by recursion over calls: up to L tokens are drafted from where the text stands, at most as many as
-are missing; the path rule's exact law says what is emitted; a call that emits less than its drafts and one more refused one draft.
-The bonus token after L accepted drafts is not drafted: with it, the sum runs over the drafted positions only; as Yin et al. do, the
-text is drafted to its end, and then left without bonus token.
+are missing; the path rule's exact distribution gives the emitted tokens; a step that emits fewer tokens than its drafts plus one
+rejected one draft. The bonus token after L accepted drafts is not drafted: with it, the sum runs over the drafted positions only; as Yin et
+al. do, the text is drafted to its end, and then left without bonus token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPECULATIVE = trees.TokenWise(otd.rules.SpeculativeSampling())
 
 
 def rejections(model: Model, rule: trees.PathRule, prefix: Prefix, missing: int) -> Fraction:
-    """Expected number of refused drafts until `missing` more tokens stand."""
+    """Return the expected number of rejected drafts until `missing` more tokens stand."""
     if not missing:
         return Fraction(0)
     after_prefix = Told(
@@ -40,14 +40,14 @@ def rejections(model: Model, rule: trees.PathRule, prefix: Prefix, missing: int)
     total = Fraction(0)
     for path, chance in texts(after_prefix.draft, missing):
         for emitted, mass in rule(after_prefix, [path]).items():
-            if len(emitted) <= missing:  # one draft was refused, and the last token stands in its place
+            if len(emitted) <= missing:  # one draft was rejected, and the last token replaces it
                 further = rejections(model, rule, (*prefix, *emitted), missing - len(emitted))
                 total += chance * mass * (1 + further)
     return total
 
 
 def texts(law: Any, length: int) -> list[tuple[Prefix, Fraction]]:
-    """Every text of this length that may occur, and its probability."""
+    """Return every text of this length that may occur, and its probability."""
     possible: list[tuple[Prefix, Fraction]] = []
     for text in product(range(len(law(()))), repeat=length):
         chance = Fraction(1)
@@ -59,7 +59,7 @@ def texts(law: Any, length: int) -> list[tuple[Prefix, Fraction]]:
 
 
 def summed(case: PathCase, error: str) -> Fraction:
-    """Sum over t of E[TV(p_t, q_t)]."""
+    """Return the sum over t of E[TV(p_t, q_t)]."""
     target, draft = case.model.target, case.model.draft
     if error == JOINT:
         under_p, under_q = dict(texts(target, case.L)), dict(texts(draft, case.L))
@@ -73,7 +73,7 @@ def summed(case: PathCase, error: str) -> Fraction:
 
 
 def expected(case: PathCase, error: str) -> bool:
-    """Decoding refuses as many drafts as the sum says."""
+    """Return whether decoding rejects as many drafts as the sum says."""
     rule = trees.BlockVerification() if error == BLOCK else SPECULATIVE
     return rejections(case.model, rule, (), case.L) == summed(case, error)
 

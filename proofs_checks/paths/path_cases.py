@@ -38,33 +38,33 @@ class PathCase:
         return self.K * self.L, len(masses), max(mass.denominator for mass in masses)
 
     def evaluate(self, rule: Callable[[Any, Any], Any], K: int | None = None) -> PathEvaluation:
-        """The rule on this model, exactly; on K paths, if another number is given."""
+        """Return the exact evaluation of the rule on this model; paths: another number of paths than K."""
         return trees.evaluate(rule, self.model, (self.K if K is None else K, self.L))
 
 
 @dataclass(frozen=True)
 class Told:
-    """A model that gives other distributions than the true one at some prefixes, to plant errors with."""
+    """A model that gives other distributions than the true one at some prefixes, for injecting errors."""
 
     target: Callable[[Prefix], Any]
     draft: Callable[[Prefix], Any]
 
 
 def draw_paths(seed: int) -> PathCase:
-    """The case of this number: all sizes in turn, Markov models of order 0, 1 and 2."""
+    """Return the case of this number: all sizes in turn, Markov models of order 0, 1 and 2."""
     n, K, L = SIZES[seed % len(SIZES)]
     generator = np.random.default_rng([5, seed])
     return PathCase(trees.MarkovModel.random(generator, n, order=seed // len(SIZES) % 3), K, L)
 
 
 def draw_one_path(seed: int) -> PathCase:
-    """One drafted path."""
+    """Return one drafted path."""
     case = draw_paths(seed)
     return PathCase(case.model, 1, case.L)
 
 
 def markov(targets: list[str], drafts: list[str]) -> trees.MarkovModel:
-    """A model of order 1 from its masses: at the root, then after token 0, 1, .."""
+    """Return a model of order 1 from its masses: at the root, then after token 0, 1, .."""
 
     def table(rows: list[str]) -> dict[Prefix, Any]:
         contexts = [(), *((token,) for token in range(len(rows) - 1))]

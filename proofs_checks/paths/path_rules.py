@@ -1,6 +1,6 @@
 """Path rules: all lossless; which accepts more is proved for one path, and open or false for several.
 
-LOSSLESS. The first L + 1 tokens, those emitted and then the target's own, have exactly the target's law.
+LOSSLESS. The first L + 1 tokens, those emitted and then the target's own, have exactly the target's distribution.
 
 ONE PATH. w_0 = 1, w_i = min(1, w_{i-1} p(x_i)/q(x_i)); block verification accepts sum of E[w_i] tokens, token-wise speculative
 sampling sum of E[prod over j <= i of min(1, p(x_j)/q(x_j))]. min(1, w r) >= w min(1, r) for w <= 1 makes the first at least the
@@ -57,15 +57,15 @@ EXACT = "Fractions, all drafts and selections enumerated"
 
 
 def lossless(case: PathCase, error: str) -> bool:
-    """Every path rule keeps the law of the first L + 1 tokens."""
+    """Return whether every path rule keeps the distribution of the first L + 1 tokens."""
     rules = (trees.TokenWise(otd.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
     if not error and case.K == 1:
         rules = (*rules, trees.BlockVerification(), SPECULATIVE)
-    return all(case.evaluate(told(rule, case, error)).lossless for rule in rules)
+    return all(case.evaluate(misinformed(rule, case, error)).lossless for rule in rules)
 
 
-def told(rule: trees.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
-    """The rule, given a model that is wrong in the way of the error."""
+def misinformed(rule: trees.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
+    """Return the rule with a model that has the injected error."""
 
     def on_wrong_model(model: Any, drafts: Any) -> Any:
         def target(prefix: tuple[int, ...]) -> Any:
@@ -81,7 +81,7 @@ def told(rule: trees.PathRule, case: PathCase, error: str) -> Callable[[Any, Any
 
 
 def one_path(case: PathCase, error: str) -> bool:
-    """Block verification accepts sum of E[w_i], no less than token-wise; Joint and Traversal do the same."""
+    """Return whether block verification accepts sum of E[w_i], no less than token-wise; Joint and Traversal do the same."""
     block, token_wise = case.evaluate(trees.BlockVerification()), case.evaluate(SPECULATIVE)
     if error == MORE:
         return token_wise.expected_length >= block.expected_length
@@ -93,7 +93,7 @@ def one_path(case: PathCase, error: str) -> bool:
 
 
 def over_texts(case: PathCase, earlier: bool) -> Fraction:
-    """Sum over texts of the target, P times the least of Q/P at their beginnings; or at the root and the end alone."""
+    """Return the sum over texts of P times the minimum of Q/P over their prefixes, or over the root and the whole text only."""
     total, target, draft = Fraction(0), case.model.target, case.model.draft
     for length in range(1, case.L + 1):
         for text, chance in texts(target, length):
@@ -104,7 +104,7 @@ def over_texts(case: PathCase, earlier: bool) -> Fraction:
 
 
 def expected_weights(case: PathCase, capped: bool) -> Fraction:
-    """Sum of E[w_i], with w_i = min(1, w_{i-1} p/q), or w_{i-1} min(1, p/q)."""
+    """Return the sum of E[w_i], with w_i = min(1, w_{i-1} p/q), or w_{i-1} min(1, p/q)."""
     total = Fraction(0)
     for length in range(1, case.L + 1):
         for path in product(range(len(case.model.target(()))), repeat=length):
@@ -121,7 +121,7 @@ def expected_weights(case: PathCase, capped: bool) -> Fraction:
 
 
 def every_path(error: str) -> Proof:
-    """One step of the induction: w >= v >= 0 gives min(1, w r) >= v min(1, r)."""
+    """Decide one step of the induction: w >= v >= 0 implies min(1, w r) >= v min(1, r)."""
     w, v, r = z3.Reals("w v r")
     premises = [v >= 0, w >= v, r >= 0] + ([] if error == UNCAPPED else [w <= 1])
     smaller = least(1, r) if error == PRODUCT else v * least(1, r)
@@ -129,7 +129,7 @@ def every_path(error: str) -> Proof:
 
 
 def not_less(other: trees.PathRule) -> Callable[[PathCase, str], bool]:
-    """The statement that Joint accepts no less than the other rule; its repairs."""
+    """Return the statement that Joint accepts no less than the other rule; its repairs."""
 
     def holds(case: PathCase, error: str) -> bool:
         K = 1 if error == ONE_PATH else case.K

@@ -1,33 +1,33 @@
-"""HeadAndTail at the nodes of a tree: Traversal whose youngest siblings are selected at once, in the place of one after the other.
+"""HeadAndTail at the nodes of a tree: Traversal that selects among the youngest siblings at once, instead of testing them in turn.
 
-Traversal tests the children of a node in turn; of leaves drawn without replacement that is recursive rejection, which HeadAndTail leaves
-behind. HeadAndTail selects a token y with the law m and takes it with min(1, p(y) / m(y)); from the drafts alone it says how likely each
-is taken, accept(y | drafts), whose mean over the drafts is min(p, m).
+Traversal tests the children of a node in turn. On leaves drawn without replacement this is recursive rejection, which accepts less than
+HeadAndTail. HeadAndTail selects a token y with distribution m and accepts it with min(1, p(y) / m(y)). Given the drafts alone, each draft
+is accepted with probability accept(y | drafts), whose mean over the drafts is min(p, m).
 
-THEOREM. A node has the weight w and the target p when its elder children were tested in turn; its younger ones are drawn without
-replacement from what the elder ones leave of q, as many as was known before they were drawn, and no more than have mass there. Let
-f = w p, and accept and m be those of HeadAndTail for the masses f. First one of the drafts with m > f is offered, y with probability
-accept(y | drafts) m(y) / f(y): it enters with the weight f(y) / m(y). When it and all below it were refused, or none was offered, one of
-the drafts with m <= f is offered, with probability accept(y | drafts) / (1 - the sum of accept over the drafts with m > f), and enters
-with the weight 1. Else the node is accepted with the mass of (f - m)+ / (1 - the mass of min(f, m)), and its token follows
-norm((f - m)+). All this is lossless.
+THEOREM. A node has weight w and target p after its elder children were tested in turn. Its younger children are drawn without replacement
+from what the elder ones leave of q; their number is known before they are drawn, and at most the number of tokens with mass there. Let
+f = w p, and let accept and m be those of HeadAndTail for the masses f. First, one of the drafts with m > f is offered, y with probability
+accept(y | drafts) m(y) / f(y), and enters with weight f(y) / m(y). If it and everything below it were rejected, or none was offered, one of
+the drafts with m <= f is offered, with probability accept(y | drafts) / (1 - the sum of accept over the drafts with m > f), and enters with
+weight 1. Otherwise the node is accepted with the mass of (f - m)+ / (1 - the mass of min(f, m)), and its token follows norm((f - m)+). This
+is lossless.
 
-PROOF. As Traversal's, from the state (w, p): the node or something below it is accepted with w in all, and what is emitted follows f / w
-and the target. By the claim for the children, a child that enters with weight v, or something below it, is accepted with v, in the mean
-over what is below it. So the first offer is refused, or not made, with 1 - the sum of accept over the drafts with m > f, given the drafts:
-what accept counts with. Hence the mass of texts through y is the mean of accept(y | drafts), min(f(y), m(y)), for either kind of drafts,
-and (f - m)+ is left, after 1 - the mass of min(f, m): together f. QED
+PROOF. As for Traversal, from the state (w, p): the node or something below it is accepted with probability w in total, and the emitted
+tokens follow f / w and then the target. By the claim for the children, a child that enters with weight v, or something below it, is
+accepted with probability v, averaged over everything below it. So the first offer is rejected or not made with probability 1 - the sum of
+accept over the drafts with m > f, given the drafts, which is the probability that accept assumes. Hence the mass of texts through y is the
+mean of accept(y | drafts), which is min(f(y), m(y)) for both kinds of drafts, and (f - m)+ remains after 1 - the mass of min(f, m): f in
+total. QED
 
-What is below a sibling may be any drafting for which the claim holds. But the number of siblings is used, and may not depend on their
-tokens: Traversal is lossless where a younger child is drawn only if the elder one is some token, and this is not, refuted below. So it does
-not serve trees that draw by what was drawn (`CountedTree`, `LookupTree`), and serves shapes that stand before. Where q has fewer tokens
-than siblings are drawn, some are certain, and what HeadAndTail gives them sums to 1, not to w: there siblings are tested in turn. Leaves
-have nothing to lose by the selection but what HeadAndTail leaves of the optimum. Elder siblings with more below them should be tested in
-turn, before.
+Any drafting below a sibling is allowed if the claim holds for it. But the rule uses the number of siblings, which must not depend on their
+tokens: Traversal is lossless if a younger child is drawn only for some tokens of the elder one, and this rule is not (refuted below). So it
+supports static shapes, but not trees that depend on the drafts (`CountedTree`, `LookupTree`). If q has fewer tokens than siblings, some are
+certain to be drawn, and HeadAndTail's probabilities of these sum to 1, not to w: there siblings are tested in turn. For leaves the only
+loss of the selection is the gap of HeadAndTail to the optimum. Elder siblings with larger subtrees should be tested in turn before.
 
-`python -m proofs_checks.paths.selected_siblings` prints accepted tokens on strings of real contexts: Traversal, with siblings selected
-where they are the last ones, of one shape, and where these are leaves. 3,000 trees of each shape at temperature 1, and what is gained
-on them; behind that Joint, on 4,000 trees of the same shape, i.i.d. and hybrid.
+`python -m proofs_checks.paths.selected_siblings` prints accepted tokens on strings of real contexts: Traversal, then selection among last
+siblings of one shape, and among last siblings that are leaves, with 3,000 trees of each shape at temperature 1; and Joint on 4,000 trees
+of the same shape, i.i.d. and hybrid.
 """
 
 from __future__ import annotations
@@ -59,12 +59,15 @@ IN_TURN = "the same tree, all siblings in turn"
 Forest = tuple[tuple[int, Any], ...]
 Outcomes = tuple[
     list[tuple[tuple[int, ...], Any, Any]], Any
-]  # (accepted, probability, law (n,) that follows), and P(nothing)
+]  # (accepted, probability, distribution (n,) that follows), and P(nothing)
 
 
 @dataclass(frozen=True)
 class SelectedSiblings:
-    """A path rule in plain form. first: of the children of a node, from which on they are selected at once. head: of the selection."""
+    """Reference implementation of a path rule. first: index of a node's child from which on children are selected at once.
+
+    head: of the selection.
+    """
 
     first: Any
     head: int = 8
@@ -82,7 +85,7 @@ class SelectedSiblings:
         return self._visit(model, (), forest, 1)[0]
 
     def _visit(self, model: Any, path: tuple[int, ...], children: Forest, weight: Any) -> Outcomes:
-        """What may be decided at a node that enters with the weight, or below it."""
+        """Return the possible decisions at a node that enters with the weight, or below it."""
         f, found, reached = weight * model.target(path), [], 1
         children = tuple(child for child in children if child[0] >= 0)
         tokens = np.array([token for token, _ in children], dtype=np.int64)
@@ -105,13 +108,13 @@ class SelectedSiblings:
         )
 
     def _in_turn(self, model: Any, path: tuple[int, ...], children: Forest, tokens: np.ndarray) -> int:
-        """How many of the children are tested in turn."""
+        """Return the number of children that are tested in turn."""
         first = min(self.first(children), len(children))
         law = LAW.conditional(model.draft(path), tokens, np.array([first])) if first < len(children) else tokens
         return first if self.error == USED_UP or np.count_nonzero(law) >= len(children) - first else len(children)
 
     def _selected(self, model: Any, path: tuple[int, ...], f: Any, q: Any, children: Forest) -> Any:
-        """The outcomes below the siblings, behind them (f - m)+; and the probability that all are refused, and the node's weight then."""
+        """Return the outcomes at and below the siblings, the probability that all are rejected, and the node's weight after that."""
         drafts, count = np.array([token for token, _ in children]), len(children)
         masses = _law(f, model.target(path)) if self.error == UNSCALED else f
         selection = otd.rules.HeadAndTail(head=self.head)
@@ -140,7 +143,7 @@ def _after(probability: Any, outcomes: Any) -> Any:
 
 
 def _divided(mass: Any, by: Any) -> Any:
-    """mass / by; where that is 0 nothing comes here, and anything will do."""
+    """Return mass / by; if `by` is 0 this case has probability 0, and the result is arbitrary."""
     return mass / by if by > 0 else mass * 0
 
 
@@ -149,7 +152,7 @@ def _law(mass: Any, otherwise: Any) -> Any:
 
 
 def alike(children: Forest) -> int:
-    """From where on the children have one shape; where that is the last child alone, it is tested in turn."""
+    """Return the index from which on the children have one shape; if that is the last child only, it is tested in turn."""
     shapes = [_shape(below) for _, below in children]
     first = len(shapes)
     while first and shapes[first - 1] == shapes[-1]:
@@ -158,7 +161,7 @@ def alike(children: Forest) -> int:
 
 
 def leaves(children: Forest) -> int:
-    """From where on the children are leaves."""
+    """Return the index from which on the children are leaves."""
     return alike(children) if children and not children[-1][1] else len(children)
 
 
@@ -167,12 +170,12 @@ def _shape(forest: Forest) -> tuple[Any, ...]:
 
 
 def accepted(rule: SelectedSiblings, model: Any, tree: PlainTree) -> Any:
-    """Expected number of accepted tokens, given the drafts."""
+    """Return the expected number of accepted tokens, given the drafts."""
     return sum(probability * len(path) for path, probability, _ in rule.outcomes(model, tree.forest))
 
 
 def shapes(size: int, length: int = 3) -> list[tuple[Any, ...]]:
-    """All ordered trees of so many nodes below the root and at most so many levels, each node the tuple of its children."""
+    """Return all ordered trees of `size` nodes below the root and at most `depth` levels; each node is the tuple of its children."""
     if not size:
         return [()]
     if not length:
@@ -190,7 +193,7 @@ ALL_SHAPES.append(trees.TreeShape.by_level((2, 2)))
 
 @dataclass(frozen=True)
 class SiblingCase:
-    """A shape, a model, and from which child on the siblings of every node are selected at once, with so many tokens in the head.
+    """A shape, a model, the index from which on siblings of every node are selected at once, and the number of tokens in the head.
 
     With all tokens in the head no m is above f.
     """
@@ -209,7 +212,7 @@ class SiblingCase:
 
 
 def draw_siblings(seed: int) -> SiblingCase:
-    """All shapes in turn, over 2 to 4 tokens (7 nodes over 2 or 3), every first child."""
+    """Return the case of this number: all shapes in turn, over 2 to 4 tokens (7 nodes over 2 or 3), and every first child."""
     number, place = divmod(seed, len(ALL_SHAPES))
     shape, generator = ALL_SHAPES[place], np.random.default_rng([79, seed])
     n = max(2 + number % (3 if shape.size < 5 else 2), shape.max_children)
@@ -220,13 +223,13 @@ def draw_siblings(seed: int) -> SiblingCase:
 
 
 def selected_at_once(case: SiblingCase, error: str) -> bool:
-    """Lossless."""
+    """Return whether the rule is lossless."""
     rule = SelectedSiblings(lambda children: case.first, case.head, error)
     return trees.evaluate(rule, case.model, case.shape, LAW).lossless
 
 
 def drawn_by_token(case: SiblingCase, repair: str) -> bool:
-    """Lossless where the second child of the root is there only if the first is token 0."""
+    """Return whether the rule is lossless if the root has a second child only if the first is token 0."""
 
     def rule(model: Any, tree: PlainTree) -> Any:
         tokens = tree.tokens if tree.tokens[0] == 0 else (tree.tokens[0], -1)
@@ -293,7 +296,7 @@ class After:
 
 
 def drafted(model: After, shape: trees.TreeShape, generator: np.random.Generator) -> PlainTree:
-    """A tree of this shape, the children of every node without replacement."""
+    """Return a tree of this shape, the children of every node without replacement."""
     prefixes: list[tuple[int, ...]] = [()]
     for node in range(shape.size + 1):
         if children := shape.children(node):
@@ -303,7 +306,7 @@ def drafted(model: After, shape: trees.TreeShape, generator: np.random.Generator
 
 
 def main(number: int = 3000) -> None:
-    """The table of the text above."""
+    """Print the table of the module docstring."""
     from figures.trees.context_chain import ContextChain
     from ot_draft.data import read_pairs
 
@@ -326,7 +329,7 @@ def main(number: int = 3000) -> None:
 
 
 def of_joint(model: Any, shape: trees.TreeShape) -> list[Any]:
-    """What Joint accepts of i.i.d. and of hybrid children, where it takes the shape."""
+    """Return the accepted tokens of Joint with i.i.d. and with hybrid children, for shapes that it supports."""
     if not shape.is_even:
         return []
     draftings = [trees.FixedTree(shape, law) for law in (otd.IID(), otd.Hybrid("auto"))]

@@ -1,4 +1,4 @@
-"""Trees drafted in plain form, one prefix after the other, each step decided from all that was drafted before.
+"""Reference implementation of tree drafting, one prefix after the other; each step depends on everything drafted before.
 
 `adaptive` is `ot_draft.trees.AdaptiveTree` written so.
 """
@@ -31,14 +31,14 @@ class Expansion(NamedTuple):
 
 
 History = tuple[Expansion, ...]
-# What is drafted next, given all that was drafted so far: prefix, fixed tokens, number of draws. None: nothing more.
+# The next step given everything drafted so far: prefix, fixed tokens, number of draws. None ends the drafting.
 NextStep = Callable[[History], tuple[Path, Path, int] | None]
 FIRST, LAST = otd.laws.PerNodeFixedTokens(), PerNodeFixedTokensLast()
 
 
 @dataclass(frozen=True)
 class Stepwise:
-    """Drafting step by step, as a function of all that was drafted so far says.
+    """Drafting step by step, by a function of everything drafted so far.
 
     length: L, the depth of the deepest node that it may draft. law: `PerNodeFixedTokens()`, fixed tokens and then i.i.d. draws, or
     `PerNodeFixedTokensLast()`, draws without replacement and then the fixed tokens. Of siblings with one token the first holds the
@@ -51,13 +51,13 @@ class Stepwise:
     law: Any = FIRST
 
     def every_tree(self, nodes: Nodes) -> Iterator[Drafted]:
-        """Every way that the drafting can go, as a tree, and its probability."""
+        """Yield every possible tree of the drafting, and its probability."""
         for history, probability in histories(nodes, self.step, (), nodes.one, self.law):
             yield drafted_tree(history, self.law), probability
 
 
 def drafted_tree(history: History, law: Any = FIRST) -> PlainTree:
-    """The tree of a history, numbered breadth first."""
+    """Return the tree of a history, numbered breadth first."""
     fixed: dict[Path, Path] = {}
     drawn: dict[Path, Path] = {}
     for prefix, tokens, draws in history:
@@ -89,7 +89,7 @@ def _unlabelled(forest: Forest) -> tuple[Any, ...]:
 def histories(
     nodes: Nodes, plan: NextStep, history: History, probability: Any, law: Any = FIRST
 ) -> Iterator[tuple[History, Any]]:
-    """Every way that the drafting can go, and its probability."""
+    """Yield every possible history of the drafting, and its probability."""
     step = plan(history)
     if step is None:
         yield history, probability
@@ -102,7 +102,7 @@ def histories(
 
 
 def _draws(q: Array, law: Any, fixed: Path, before: Path, number: int) -> list[tuple[Path, Any]]:
-    """So many further draws beside the fixed tokens and those drawn before, each way with its probability; fewer where no token is left."""
+    """Return all outcomes of `count` further draws outside earlier tokens, with their probabilities; fewer draws if no token is left."""
     ways: list[tuple[Path, Any]] = [((), 1)]
     for _ in range(number):
         longer = []
@@ -115,7 +115,7 @@ def _draws(q: Array, law: Any, fixed: Path, before: Path, number: int) -> list[t
 
 
 def adaptive(drafting: otd.trees.AdaptiveTree, model: Model) -> Stepwise:
-    """The drafting of an adaptive tree, one prefix after the other."""
+    """Return the drafting of an adaptive tree, one prefix after the other."""
     nodes = Nodes.of(model)
 
     def step(history: History) -> tuple[Path, Path, int] | None:

@@ -1,35 +1,36 @@
-"""Traversal verification on trees that follow what was drafted: what may depend on what, with fixed tokens before and behind the draws.
+"""Traversal verification on trees that depend on earlier drafts: the dependences allowed, with fixed tokens before and after the draws.
 
-Children are tested in order, each against what the refusals before it leave of the target, by the law that it was drawn by given its
-elder siblings.
+Children are tested in order, each with the distribution from which it was drawn given its elder siblings, against the rest of the target
+after the rejections of these siblings.
 
-THEOREM 1. A tree is drafted draw by draw: each step adds one child, the youngest of its node, drawn by any law that is known then (from q
-outside the elder siblings, say, or a point mass: a fixed token). Which node is next, by which law, and whether there is a next
-step at all are any functions of all that was drafted before: tokens above, beside and below, other branches, values, the budget left.
-Traversal is lossless.
+THEOREM 1. A tree is drafted draw by draw: each step adds one child, the youngest of its node, from any distribution that is known then
+(for example q outside the elder siblings, or a point mass: a fixed token). The next node, the distribution, and whether there is a next
+step are any functions of everything drafted before: ancestors, siblings, descendants, other branches, values, the remaining budget.
+Then Traversal is lossless.
 
-PROOF. Let F(tree) be the law of the text, what is emitted and then the target's own, given the tree. CLAIM: for a leaf x that is added to a
-tree as the youngest child of u, the mean of F(tree with x) over the law Q of x is F(tree). Traversal comes to x when all elder
-children of u and all below them were refused; nothing in what came before knows x. Let w and p be weight and target of u then. Without
-x, u is accepted with w, and the text goes on by p; with 1 - w it is refused, and the parent of u goes on from a state that does not know
-what hung on u. With x: x is accepted with min(1, w p(x) / Q(x)), and the text goes on by the target after x, so that the mass of texts
-through x is min(Q(x), w p(x)) in the mean. Else, of probability 1 - w + R with R the mass of (w p - Q)+, u is accepted with
-R / (R + 1 - w), and the text goes on by (w p - Q)+ / R: (w p - Q)+ in all, together w p. It is refused with 1 - w, as without x. The claim
-holds. So F of the tree drafted so far is a martingale: its mean at the end is F of the tree that is the root alone, the target. QED
+PROOF. Let F(tree) be the distribution of the text (emitted tokens, completed by the target) given the tree. CLAIM: for a leaf x that is
+added to a tree as the youngest child of u, the mean of F(tree with x) over the distribution Q of x is F(tree). Traversal reaches x when
+all elder children of u and their descendants were rejected; no earlier decision depends on x. Let w and p be weight and target of u then.
+Without x, u is accepted with probability w, and the text continues with p; with 1 - w it is rejected, and the parent of u continues from a
+state that does not depend on the descendants of u. With x: x is accepted with min(1, w p(x) / Q(x)), and the text continues with the target
+after x, so that the mass of texts through x is min(Q(x), w p(x)) on average. Otherwise, with probability 1 - w + R, where R is the mass of
+(w p - Q)+, u is accepted with R / (R + 1 - w), and the text continues with (w p - Q)+ / R: this is (w p - Q)+ in total, and w p together
+with the texts through x. It is rejected with 1 - w, as without x. This proves the claim. So F of the tree drafted so far is a martingale:
+its mean at the end is F of the tree with the root only, which is the target. QED
 
-Equal siblings, coming back to a node, a value that is made of the draws below: nothing of this matters. What does is that the child's own
-token is not looked at before it is decided that the child is there.
+Equal siblings, returning to a node, and values computed from draws below are all allowed. The only condition is that the child's own
+token does not affect whether the child is added.
 
-THEOREM 2. Fixed tokens T may stand behind the draws of their node, which are from q outside T, if the number of draws is known before
+THEOREM 2. Fixed tokens T may be placed after the draws of their node, which are from q outside T, if the number of draws is known before
 anything is drafted below a token of T.
 
-PROOF. Given all that was drafted before the first node below T of this place, its draws and T are the children of u in order: add the draws
-one by one, then the tokens of T, each a point mass, as the youngest. From then on only nodes elsewhere get children. That is a drafting
-of theorem 1. QED
+PROOF. Given everything drafted before the first node below T, its draws and T are the children of u in order: add the draws one by one,
+then the tokens of T, each a point mass, as the youngest. From then on only other nodes get children. This is a drafting of theorem 1. QED
 
-The condition is needed: a draw that is added before T after a look below T is not the youngest. The weight that a token of T enters with
-depends on it, and what was seen below was seen because of its own tokens: refuted below. With T before the draws the same drafting is
-lossless. A drafting level by level meets the condition; `ot_draft.trees.CountedTree`, which has no fixed tokens, is one of theorem 1.
+The condition is necessary: a draw that is added before T after drafting below T is not the youngest. The weight with which a token of T
+enters depends on it, and the tokens below T depend on the tokens of T: refuted below. With T before the draws the same drafting is
+lossless. Drafting level by level satisfies the condition. `ot_draft.trees.CountedTree`, which has no fixed tokens, is an instance of
+theorem 1.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ LATE = "one more draw before the fixed tokens after a look below them"
 
 
 def one_by_one(case: AdaptedCase) -> Plan:
-    """A plan that hashes all that was drafted so far for the next node, which gets one draw more, whatever it has."""
+    """Return a plan that hashes all that was drafted so far for the next node, which gets one more draw."""
 
     def step(history: History) -> Step | None:
         chosen = random.Random(f"{case.seed} {[tuple(drafted) for drafted in history]}")
@@ -76,7 +77,10 @@ def one_by_one(case: AdaptedCase) -> Plan:
 
 
 def any_next_draw(case: AdaptedCase, error: str) -> bool:
-    """Lossless, whatever the next draw depends on; with the error, a draw is taken back because of its token."""
+    """Return whether traversal is lossless if the next draw depends on any earlier draws.
+
+    With the error, a draw is removed because of its token.
+    """
 
     def rule(nodes: Any, tree: PlainTree) -> Any:
         if error:
@@ -87,7 +91,7 @@ def any_next_draw(case: AdaptedCase, error: str) -> bool:
 
 
 def level_by_level(case: AdaptedCase) -> Plan:
-    """A plan that hashes the levels above for how many draws, and which fixed tokens, every node of a level gets."""
+    """Return a plan that hashes the levels above for how many draws, and which fixed tokens, every node of a level gets."""
 
     def step(history: History) -> Step | None:
         done = {drafted.prefix: drafted for drafted in history}
@@ -113,7 +117,10 @@ def level_by_level(case: AdaptedCase) -> Plan:
 
 
 def fixed_behind(case: AdaptedCase, error: str) -> bool:
-    """Lossless where every level is decided by the levels above; with the error, one more draw comes after a look below a fixed token."""
+    """Return whether traversal is lossless if levels depend on earlier levels.
+
+    With the error, a draw depends on nodes below a fixed token.
+    """
     plan = level_by_level(case)
 
     def late(history: History) -> Step | None:
@@ -140,7 +147,10 @@ ACCEPTANCES = (
 
 
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
-    """`CountedTree`, enumerated in its batched form; with the error, the rule takes its draws for i.i.d. ones."""
+    """Return whether traversal is lossless on `CountedTree`, enumerated in its batched form.
+
+    With the error, the rule assumes i.i.d. draws.
+    """
     drafting = trees.CountedTree(min(case.budget, 4), case.length, ACCEPTANCES[case.seed % 2])
 
     def rule(nodes: Any, tree: PlainTree) -> Any:
@@ -153,7 +163,7 @@ TAKEN = "the rule takes the draws for i.i.d. ones"
 
 
 def look_below(history: History) -> Step | None:
-    """A fixed token at the root, one draw after it, and one draw beside it if that was token 0."""
+    """Plan a fixed token at the root, one draw after it, and one more draw at the root if that was token 0."""
     if len(history) == 2:
         return ((), (0,), 1) if history[1].drawn == (0,) else None
     return None if len(history) == 3 else ((0,), (), 1) if history else ((), (0,), 0)
@@ -168,7 +178,7 @@ SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
 
 
 def late_draw(case: AdaptedCase, error: str) -> bool:
-    """The false claim; repaired, the fixed token stands before the draw."""
+    """Return whether the false claim holds; with the repair, the fixed token is before the draw."""
     law = otd.laws.PerNodeFixedTokens() if error else LAST
     return trees.evaluate(TRAVERSAL, case.model, Stepwise(look_below, 2, law)).lossless
 
@@ -186,7 +196,7 @@ STATEMENTS = (
         limit=200,
     ),
     Statement(
-        "traversal with fixed tokens behind the draws",
+        "traversal with fixed tokens after the draws",
         "Traversal is lossless if samples outside fixed tokens are tested before these, and the levels above "
         "determine how many of each.",
         "this project; proof in the module",

@@ -1,17 +1,17 @@
-"""How far path rules are from the best on trees of every kind: the path program of the trees, and the closed form above it.
+"""Distance of path rules from the optimum on all kinds of trees: the path program of the trees, and the closed-form bound.
 
 PROGRAM. a_w(v) >= 0 for every drafted tree w and every prefix v in it, 1 at the root; a_w(u) >= sum of a_w(u c); E a(u c) <= p(c|u) E a(u).
-Its largest sum of E a(v) is what the best lossless rule accepts that knows both models everywhere. CAPS. cap(root) = 1,
-cap(u c) = min(P(u c is drafted), p(c|u) cap(u)): their sum is never below it. Both are read by Coq for all models and all draftings
-(formal/along_paths/program_optimum.v, tree_bound.v); here the library's numbers meet its rules.
+Its largest sum of E a(v) is the acceptance of the best lossless rule that knows both models at every prefix. CAPS. cap(root) = 1,
+cap(u c) = min(P(u c is drafted), p(c|u) cap(u)): their sum is at least that value. Coq has proofs of both for all models and draftings
+(formal/along_paths/program_optimum.v, tree_bound.v); here the library's numbers are compared with those of its rules.
 
-For large vocabularies `sampled_cap_bound` has the sum of the caps as a mean over the texts of the target (tests/trees/test_sampled_caps.py:
-equal to it, exactly, on small models).
+For large vocabularies `sampled_cap_bound` computes the sum of the caps as a mean over texts of the target
+(tests/trees/test_sampled_caps.py: exactly equal on small models).
 
-`python -m proofs_checks.paths.yardstick` prints, for trees of four nodes and depth two over three tokens, means over 20 random models: what
-the best of the rules accepts, the program, the caps. What lies between the first two a better rule may win; what lies between the
-program and 2, only a better draft or another tree. Below, for trees of up to 20 nodes and models of 1,000 tokens: what rules accept
-in 2,000 iterations and the caps over 1,000 texts, with standard errors.
+`python -m proofs_checks.paths.yardstick` prints, for trees of four nodes and depth two over three tokens, means over 20 random models: the
+acceptance of the best rule, the program, and the caps. A better rule can gain at most the difference of the first two. Only a better draft
+or other trees can gain the difference between the program and 2. The second table is for trees of up to 20 nodes and models of 1,000
+tokens: acceptance of the rules in 2,000 iterations, and the caps over 1,000 texts, with standard errors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ YOUNGER = trees.TreeShape((0, 0, 2, 2))
 WITHOUT, HYBRID = otd.WithoutReplacement(), otd.Hybrid(top=1)
 OPTIMAL = trees.TokenWise(otd.rules.Optimal())
 IN_TURN = trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement())
-RUNS = 8  # drafted along each text, where the chances are no closed form
+RUNS = 8  # number of drafted trees per text if the probabilities have no closed form
 THREE_TOKENS = "three tokens"
 Ways = list[tuple[Any, Fraction]]
 
@@ -59,7 +59,7 @@ class TreeKind:
     rules: tuple[trees.PathRule, ...]
 
     def ways(self, model: trees.MarkovModel) -> Ways:
-        """All trees that can be drafted, and their probabilities: two children of the root, then two more nodes."""
+        """Return all trees that can be drafted, and their probabilities: two children of the root, then two more nodes."""
         found: Ways = []
         for tokens in product(range(len(model.target(()))), repeat=4):
             shape = self.shape(tokens[:2])
@@ -84,7 +84,7 @@ DRAFTINGS = (
         lambda top: FORK,
         (trees.Traversal(), IN_TURN),
     ),
-    TreeKind("the likeliest token and a draw", HYBRID, lambda top: FORK, (trees.Joint(), trees.Traversal())),
+    TreeKind("the most probable token and a draw", HYBRID, lambda top: FORK, (trees.Joint(), trees.Traversal())),
     TreeKind(
         "the children of token 0, if it was drawn",
         WITHOUT,
@@ -95,7 +95,7 @@ DRAFTINGS = (
 
 
 def accepted(rule: trees.PathRule, model: trees.MarkovModel, ways: Ways) -> Fraction:
-    """Expected number of accepted tokens; the law of the first token must be the target's."""
+    """Return the expected number of accepted tokens; the distribution of the first token must be the target's."""
     first, found = [Fraction(0)] * len(model.target(())), Fraction(0)
     for tree, probability in ways:
         for tokens, mass in rule(model, tree).items():
@@ -119,13 +119,13 @@ class TreeCase:
 
 
 def draw_case(seed: int) -> TreeCase:
-    """The draftings in turn, each with models of its own."""
+    """Return the case of this number: all draftings in turn, each with separate models."""
     model = trees.MarkovModel.random(np.random.default_rng([77, seed // len(DRAFTINGS)]), 3, order=1)
     return TreeCase(DRAFTINGS[seed % len(DRAFTINGS)], model, seed // len(DRAFTINGS))
 
 
 def bounded(case: TreeCase, error: str) -> bool:
-    """Each rule accepts at most the program, which is at most the caps."""
+    """Return whether each rule accepts at most the program, which is at most the caps."""
     ways = case.drafting.ways(case.model)
     certificate, caps = (
         trees.tree_program_bound(case.model, ways).certificate,
@@ -150,14 +150,14 @@ class Weighted:
 
 
 def draw_weighted(seed: int) -> Weighted:
-    """Two tokens."""
+    """Return the case of this number, with two tokens."""
     generator = np.random.default_rng([78, seed])
     p, q = (tuple(generator.integers(1, 12, 2).tolist()) for _ in range(2))
     return Weighted(p, q, Fraction(int(generator.integers(1, 13)), 12), int(generator.integers(2, 5)))
 
 
 def planned_once(case: Weighted, error: str) -> bool:
-    """Selected for p, the draft's token meets w p as often as when it is selected for w p."""
+    """Return whether the selected token for p meets w p as often as that for w p."""
     p, q = (np.array([Fraction(mass, sum(masses)) for mass in masses]) for masses in (case.p, case.q))
     if error == THREE_TOKENS:
         p, q = np.array([Fraction(mass, 11) for mass in (3, 3, 5)]), np.array([Fraction(mass, 7) for mass in (4, 1, 2)])
@@ -193,7 +193,7 @@ STATEMENTS = (
 
 
 def main() -> None:
-    """The table of the text above."""
+    """Print the tables of the module docstring."""
     print(f"{'trees':42} {'best rule':>26}  accepts  program  caps")
     for place, drafting in enumerate(DRAFTINGS):
         cases = [draw_case(len(DRAFTINGS) * number + place) for number in range(20)]
@@ -229,7 +229,7 @@ LARGE: tuple[tuple[str, trees.TreeDrafter, tuple[trees.PathRule, ...]], ...] = (
 
 
 def large(n: int = 1000, texts: int = 1000, iterations: int = 2000) -> None:
-    """The second table."""
+    """Print the second table."""
     model = SimulatedModel(n)
     print(f"{'trees':30} {'rule':>50}  accepts        caps")
     for name, drafting, rules in LARGE:
@@ -246,7 +246,7 @@ def large(n: int = 1000, texts: int = 1000, iterations: int = 2000) -> None:
 
 
 def along_a_text(model: SimulatedModel, number: int, length: int) -> tuple[Any, tuple[int, ...], np.ndarray]:
-    """The draft's laws, a text that the target writes, and its masses there."""
+    """Return the draft's distributions, a text sampled from the target, and the target's masses along it."""
     generator, root = np.random.default_rng([9, number]), model.root(number)
     text: tuple[int, ...] = ()
     masses = []

@@ -1,1 +1,1 @@
-"""Exponential races: coupling the drafts with the output by shared randomness in the place of a selection rule."""
+"""Exponential races: coupling the drafts with the output by shared randomness instead of a selection rule."""

@@ -1,15 +1,16 @@
-"""The exponential race (Gumbel coupling) of one draft: its exact joint law, its match probability, and the bound by total variation.
+"""The exponential race (Gumbel coupling) of one draft: its exact joint distribution, its match probability, and the bound by total
+variation.
 
 E_y independent Exp(1); draft = argmin E/q, output = argmin E/p. TV = total variation distance of p and q.
 
-JOINT LAW. Draft i and output j, i != j: with E_i = a and E_j = r a, r between q_j/q_i and p_j/p_i, every other E_z is at least
+JOINT DISTRIBUTION. Draft i and output j, i != j: with E_i = a and E_j = r a, r between q_j/q_i and p_j/p_i, every other E_z is at least
 a max(q_z/q_i, r p_z/p_j). Integrating over a leaves the integral over r of (1 + r + sum_z max(q_z/q_i, r p_z/p_j))^-2, whose
-inside is straight between the places where two terms are equal: each stretch is a difference of two reciprocals, so that the law is
-rational. Draft and output j: 1 / sum_i max(p_i/p_j, q_i/q_j).
+inside is straight between the places where two terms are equal: each stretch is a difference of two reciprocals, so that the distribution
+is rational. Draft and output j: 1 / sum_i max(p_i/p_j, q_i/q_j).
 BOUND. max(p_i/p_j, q_i/q_j) <= max(p_i, q_i) / min(p_j, q_j), and sum_i max(p_i, q_i) = 1 + TV, sum_j min(p_j, q_j) = 1 - TV. Hence
 the match probability is at least (1 - TV)/(1 + TV); being that of a coupling, it is at most 1 - TV. With two tokens it is 1 - TV.
 
-CHECK. The off-diagonal of the joint law by integration, the diagonal by the formula: only if both are right are the marginals
+CHECK. The off-diagonal of the joint distribution by integration, the diagonal by the formula: only if both are right are the marginals
 exactly q and p.
 """
 
@@ -24,13 +25,13 @@ from ..statement import Proof, Statement
 
 __all__ = ["STATEMENTS", "check", "joint", "match"]
 
-SMALLEST, ONE_RACE = "min in the place of max", "the others lose the output's race only"
-REACHED, HALVED = "the match probability is 1 - TV", "half of TV in the place of TV"
+SMALLEST, ONE_RACE = "min instead of max", "the others lose the output's race only"
+REACHED, HALVED = "the match probability is 1 - TV", "half of TV instead of TV"
 SWAPPED = "max(p_j, q_j) in the denominator"
 
 
 def match(case: Case, token: int, error: str = "") -> Fraction:
-    """Probability that draft and output are this token."""
+    """Return the probability that draft and output are this token."""
     p, q = case.p, case.q
     if not p[token] or not q[token]:
         return Fraction(0)
@@ -39,7 +40,7 @@ def match(case: Case, token: int, error: str = "") -> Fraction:
 
 
 def differ(case: Case, i: int, j: int, error: str = "") -> Fraction:
-    """Probability that the draft is i and the output is j, for i != j, by integration over r = E_j / E_i."""
+    """Return the probability that the draft is i and the output is j, for i != j, by integration over r = E_j / E_i."""
     p, q = case.p, case.q
     if not q[i] or not p[j]:
         return Fraction(0)
@@ -63,20 +64,20 @@ def differ(case: Case, i: int, j: int, error: str = "") -> Fraction:
 
 
 def joint(case: Case, error: str = "") -> list[list[Fraction]]:
-    """P(draft = i, output = j)."""
+    """Return P(draft = i, output = j)."""
     tokens = range(len(case.p))
     return [[match(case, i, error) if i == j else differ(case, i, j, error) for j in tokens] for i in tokens]
 
 
 def marginals(case: Case, error: str) -> bool:
-    """The draft has law q, the output has law p."""
+    """Return whether the draft has distribution q, the output has distribution p."""
     law = joint(case, error)
     drafts, outputs = tuple(map(sum, law)), tuple(map(sum, zip(*law, strict=True)))
     return drafts == case.q and outputs == case.p
 
 
 def bound(case: Case, error: str) -> bool:
-    """(1 - TV)/(1 + TV) <= match probability <= 1 - TV."""
+    """Return whether (1 - TV)/(1 + TV) <= match probability <= 1 - TV."""
     distance = sum((abs(a - b) for a, b in zip(case.p, case.q, strict=True)), Fraction(0)) / 2
     matched = sum((match(case, token) for token in range(len(case.p))), Fraction(0))
     if error == REACHED:
@@ -87,14 +88,14 @@ def bound(case: Case, error: str) -> bool:
 
 
 def any_vocabulary(error: str) -> Proof:
-    """The two lemmas that give the bound for every number of tokens."""
-    import z3  # where it is needed: the survey takes the race from here, and begins at once
+    """Decide the two lemmas that give the bound for every number of tokens."""
+    import z3  # a local import, because the survey imports this module without z3
 
     from ..by_z3 import decide, greatest, is_law, least, reals
 
     a, b, c, d = z3.Reals("p_i p_j q_i q_j")
     below = greatest(b, d) if error == SWAPPED else least(b, d)
-    # The ratios as numbers of their own, so that z3 sees polynomials.
+    # The ratios are separate unknowns, so that z3 has polynomials.
     first, second, third = z3.Reals("p_i/p_j q_i/q_j bound")
     premises = [a >= 0, c >= 0, b > 0, d > 0, first * b == a, second * d == c, third * below == greatest(a, c)]
     parts = [("ratio", premises, greatest(first, second) <= third)]

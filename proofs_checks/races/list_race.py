@@ -2,8 +2,8 @@
 
 S_i^(l) independent Exp(1). Output = argmin_i min_l S_i^(l)/p_i, draft l = argmin_i S_i^(l)/q_i.
 
-EXACT LAW. Let the output be j, its exponential s in list 1, without loss of generality. Then S_z^(l) = s p_z/p_j + E_z for all others,
-E_z being Exp(1) again: a list of which no more is known has weight w(s) = e^{-s/p_j}. Given s the lists are independent, so
+EXACT DISTRIBUTION. Let the output be j, its exponential s in list 1, without loss of generality. Then S_z^(l) = s p_z/p_j + E_z for all
+others, E_z being Exp(1) again: a list of which no more is known has weight w(s) = e^{-s/p_j}. Given s the lists are independent, so
 P(draft 1 = i, output j) = integral over s of w^k h_i (list 1 has the minimum) + (k - 1) w^k g_i (another list has it), where
 
     h_j = exp(-s sum_z (q_z/q_j - p_z/p_j)+)
@@ -15,7 +15,7 @@ LEMMA. The match in the list of the minimum alone gives P(match) >= sum_j k / (s
 the output j at least 1 / (1 + p_j/(k q_j)). (The formulas are derived here; they have what the paper says of its own: exact for
 k = 1, for p = q and for a one-hot draft.) The drafts are i.i.d. from q, so no match probability exceeds alpha*.
 
-CHECK. The joint law of draft 1 and the output must have the marginals q and p, which no single part of it knows.
+CHECK. The joint distribution of draft 1 and the output must have the marginals q and p, which no single part of it knows.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from ..statement import Statement
 __all__ = ["STATEMENTS", "check", "joint", "lower_bound", "match"]
 
 NO_MEMORY, NO_WINNER = "no start s p_z/p_j in the other lists", "the list of the minimum like the others"
-SWAPPED, INDEPENDENT = "(k - 1)/q_j in the place of (k - 1)/p_j", "k independent races"
+SWAPPED, INDEPENDENT = "(k - 1)/q_j instead of (k - 1)/p_j", "k independent races"
 ZERO, ONE = Fraction(0), Fraction(1)
 
 
 def delayed(case: Case, i: int, j: int, in_race: list[int], end: Fraction | None, start: int = 1) -> Sum:
-    """Chance in s that token i comes first in a list, before the tokens in_race, with a delay v up to `end` (None: infinity)."""
+    """Return the probability, as a sum in s, that token i comes first in a list, before the tokens in_race, with a delay v up to `end`
+    (None: infinity).
+    """
     p, q = case.p, case.q
     begin = {z: start * p[z] / p[j] for z in (i, *in_race)}
 
@@ -48,7 +50,7 @@ def delayed(case: Case, i: int, j: int, in_race: list[int], end: Fraction | None
 
 
 def in_winner(case: Case, i: int, j: int) -> Sum:
-    """h_i: draft i in the list that holds the minimum, given output j at level s."""
+    """Return h_i: draft i in the list that holds the minimum, given output j at level s."""
     p, q = case.p, case.q
     if i == j:
         late = sum((max(ZERO, b / q[j] - a / p[j]) for a, b in zip(p, q, strict=True)), ZERO) if q[j] else None
@@ -62,13 +64,13 @@ def in_winner(case: Case, i: int, j: int) -> Sum:
 
 
 def in_other(case: Case, i: int, j: int, error: str = "") -> Sum:
-    """g_i: draft i in any other list."""
+    """Return g_i: draft i in any other list."""
     others = [z for z in range(len(case.p)) if z != i]
     return delayed(case, i, j, others, None, 0 if error == NO_MEMORY else 1) if case.q[i] else {}
 
 
 def joint(case: Case, error: str = "") -> list[list[Fraction]]:
-    """P(draft 1 = i, output = j)."""
+    """Return P(draft 1 = i, output = j)."""
     n, k = len(case.p), case.k
     law = [[ZERO] * n for _ in range(n)]
     for j in (j for j in range(n) if case.p[j]):
@@ -80,7 +82,7 @@ def joint(case: Case, error: str = "") -> list[list[Fraction]]:
 
 
 def match(case: Case, token: int) -> Fraction:
-    """P(output = token, and some draft is that token)."""
+    """Return P(output = token, and some draft is that token)."""
     p, q, k = case.p, case.q, case.k
     if not p[token] or not q[token]:
         return ZERO
@@ -91,7 +93,7 @@ def match(case: Case, token: int) -> Fraction:
 
 
 def lower_bound(case: Case, token: int, error: str = "") -> Fraction:
-    """k / (sum_i max(p_i/p_j, q_i/q_j) + (k - 1)/p_j)."""
+    """Return k / (sum_i max(p_i/p_j, q_i/q_j) + (k - 1)/p_j)."""
     p, q = case.p[token], case.q[token]
     if not p or not q:
         return ZERO
@@ -100,13 +102,13 @@ def lower_bound(case: Case, token: int, error: str = "") -> Fraction:
 
 
 def marginals(case: Case, error: str) -> bool:
-    """Draft 1 has law q, the output has law p."""
+    """Return whether draft 1 has distribution q, the output has distribution p."""
     law = joint(case, error)
     return tuple(map(sum, law)) == case.q and tuple(map(sum, zip(*law, strict=True))) == case.p
 
 
 def lemma(case: Case, error: str) -> bool:
-    """The bound, given the output and in all; exact where the paper says so; never above the optimum."""
+    """Return whether the bound holds, given the output and in total, is exact where the paper states so, and is at most the optimum."""
     tokens = range(len(case.p))
     matches, bounds = [match(case, y) for y in tokens], [lower_bound(case, y, error) for y in tokens]
     whole = sum(matches, ZERO)

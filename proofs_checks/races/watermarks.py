@@ -1,18 +1,19 @@
 """Watermarks by races: what full strength costs in acceptance for k drafts, and the two-key scheme of engines.
 
-A key makes the exponentials of k lists. The *watermarked token* is the output of their race (`ListCoupling`): it has the law p over the
-keys, and depends on no draft. The draft model knows q and the key, not p, so its drafts are the winners of the lists under q. The verifier
-sees drafts D and watermarked token w, and emits y. *Strength* is P(y = w), acceptance P(y in D), and y must have the law p over the keys:
-a transport from the cells (D, w), whose masses are rational, to the tokens, with the profit [y in D] + c [y = w].
+A key makes the exponentials of k lists. The *watermarked token* is the output of their race (`ListCoupling`): it has the distribution p
+over the keys, and depends on no draft. The draft model knows q and the key, not p, so its drafts are the winners of the lists under q. The
+verifier sees drafts D and watermarked token w, and emits y. *Strength* is P(y = w), acceptance P(y in D), and y must have the distribution
+p over the keys: a transport from the cells (D, w), whose masses are rational, to the tokens, with the profit [y in D] + c [y = w].
 
 THEOREM. For c >= 1 emitting w is best. Proof: any other y has a profit of at most 1 <= c, and w has at least c. Hence each unit of strength
 given up buys at most one unit of acceptance, and at full strength the acceptance is the race's own. Without strength it is alpha*.
 
-NUMBERS OF A PLACE. In decoding the numbers belong to a place of the text, and a place that was drafted and not reached is drafted again
-from the same ones. A rule that decides about a draft by nothing behind it has not used them. One that looks ahead has.
+NUMBERS OF A POSITION. In decoding the numbers belong to a position, and a position that was drafted and not reached is drafted again
+from the same ones. A rule whose decision about a draft does not depend on later drafts has not used them. One that looks ahead has.
 
-Strength as information about the key (Hu and Huang; He et al.) is another thing: if the coins of acceptance come from a key too, the output
-is a function of the keys under every rule, and nothing has to be given up. The detector must then know which key made which token.
+Strength as information about the key (Hu and Huang; He et al.) is different: if the uniform random numbers of acceptance come from a key
+too, the output is a function of the keys under every rule, without a loss of acceptance. The detector must then know which key made which
+token.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ Cell = tuple[tuple[int, ...], int]
 
 
 def draw_small(seed: int) -> Case:
-    """The case of this number, of those whose drafts are at most 64 tuples."""
+    """Return the case of this number, of those whose drafts are at most 64 tuples."""
     found = (case for number in range(seed * 4, seed * 4 + 400) if len((case := draw(number)).p) ** case.k <= 64)
     return next(found)
 
 
 def draw_short(seed: int) -> Case:
-    """The case of this number, of those of 2 to 4 tokens."""
+    """Return the case of this number, of those of 2 to 4 tokens."""
     return next(case for number in range(seed * 3, seed * 3 + 300) if 2 <= len((case := draw(number)).p) <= 4)
 
 
 def unbiased(case: Case, error: str) -> bool:
-    """Both couplings have the output law p, and the acceptance of the races' own formulas."""
+    """Return whether both couplings have the output distribution p, and the acceptance of the races' own formulas."""
     rules = otd.rules.GumbelCoupling(), otd.rules.ListCoupling()
     laws = [rule.law for rule in (rules[::-1] if error else rules)]
     found = [otd.evaluate(rule, case.problem(law)) for rule, law in zip(rules, laws, strict=True)]
@@ -72,7 +73,7 @@ def unbiased(case: Case, error: str) -> bool:
 
 
 def cells(case: Case) -> dict[Cell, Fraction]:
-    """Masses of the cells (set of drafts, watermarked token), over the keys."""
+    """Return the masses of the cells (set of drafts, watermarked token), over the keys."""
     masses: dict[Cell, Fraction] = {}
     for drafts in combinations_with_replacement([z for z, mass in enumerate(case.q) if mass], case.k):
         counts = Counter(drafts)
@@ -86,14 +87,17 @@ def cells(case: Case) -> dict[Cell, Fraction]:
 
 
 def frontier_point(masses: dict[Cell, Fraction], p: tuple[Fraction, ...], price: Fraction) -> tuple[Fraction, Fraction]:
-    """(acceptance, strength) that maximise acceptance + price * strength, proved optimal."""
+    """Return (acceptance, strength) that maximise acceptance + price * strength, proved optimal."""
     _, plan = transport(masses, dict(enumerate(p)), lambda cell, y: (y in cell[0]) + price * (y == cell[1]))
     accepted = sum((mass for (cell, y), mass in plan.items() if y in cell[0]), Fraction(0))
     return accepted, sum((mass for (cell, y), mass in plan.items() if y == cell[1]), Fraction(0))
 
 
 def frontier(case: Case, error: str) -> bool:
-    """At price 1 nothing beats full strength, which accepts what the race does; at a price near 0 the acceptance is alpha*."""
+    """Return whether at price 1 nothing beats full strength, which accepts what the race does.
+
+    At a price near 0 the acceptance is alpha*.
+    """
     masses = cells(case)
     own = sum((list_race.match(case, token) for token in range(len(case.p))), Fraction(0))
     price = Fraction(1, 2) if error else Fraction(1)
@@ -105,7 +109,7 @@ def frontier(case: Case, error: str) -> bool:
 
 
 def both_whole(case: Case, error: str) -> bool:
-    """The false claim that full strength accepts as much as any lossless rule; it does with two tokens and one draft."""
+    """Return whether full strength accepts as much as any lossless rule, which is false; it does with two tokens and one draft."""
     if error and (len(case.p) > 2 or case.k > 1):
         return True
     own = otd.evaluate(otd.rules.ListCoupling(), case.problem()).acceptance
@@ -113,7 +117,8 @@ def both_whole(case: Case, error: str) -> bool:
 
 
 def recovered(case: Case, one_key: bool) -> tuple[Fraction, ...]:
-    """Output law of: a draft by a race under q, taken with min(1, p/q), else the winner of a race under norm((p - q)+).
+    """Return the output distribution of: a draft by a race under q, accepted with min(1, p/q), else the winner of a race under norm((p -
+    q)+).
 
     one_key: the second race runs on the numbers of the first.
     """
@@ -133,17 +138,20 @@ def recovered(case: Case, one_key: bool) -> tuple[Fraction, ...]:
 
 
 def law_of_taken(p: tuple[Fraction, ...], q: tuple[Fraction, ...], token: int) -> Fraction:
-    """Mass with which the draft is this token and is taken."""
+    """Return the mass with which the draft is this token and is accepted."""
     return min(p[token], q[token])
 
 
 def two_keys(case: Case, error: str) -> bool:
-    """The output has the law p."""
+    """Return whether the output has the distribution p."""
     return recovered(case, bool(error)) == case.p
 
 
 def drafted_again(case: Case, error: str) -> bool:
-    """Two tokens of a text without memory follow the target, if each place has one draft, whenever it is drafted; two drafts a step."""
+    """Return whether two tokens of a text without memory follow the target, if each position has one draft, whenever it is drafted.
+
+    There are two drafts per step.
+    """
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     model = trees.MarkovModel({(): p}, {(): q}, 0)
     rule = trees.BlockVerification() if error else trees.TokenWise(otd.rules.SpeculativeSampling())
@@ -162,7 +170,7 @@ METHOD = "Fractions: the races integrated exactly"
 STATEMENTS = (
     Statement(
         "drafts and output of the same races",
-        "GumbelCoupling (k first arrivals of one race) and ListCoupling (a winner a race) keep the law p over the keys.",
+        "GumbelCoupling (k first arrivals of one race) and ListCoupling (one winner per race) keep the distribution p over the keys.",
         "Daliri et al. 2024; Rowan et al. 2025; k arrivals: this project",
         METHOD + ", all drafts enumerated",
         unbiased,
@@ -193,7 +201,7 @@ STATEMENTS = (
     ),
     Statement(
         "two keys: one for drafts, one for recovery",
-        "A draft by one key's race and the token after a refusal by another's, the coin by none: the law is p over the keys.",
+        "A draft from one key's race, the token after a rejection from another's, an independent acceptance test: distribution p over keys.",
         "SynthID-Text, supplement; vLLM #56122",
         METHOD,
         two_keys,

@@ -3,8 +3,8 @@
 Inverse CDF: token y is taken for c_{y-1} <= u < c_y, c being the prefix sums. For a token of mass 0 this is empty. A comparison
 u <= c would emit a first token of mass 0 at u = 0; u = 1 would run past the last token.
 
-CHECK. Drafts of every law, outputs of every law's rules: all uniforms from 0, the last grid point below 1, and every prefix sum
-(the boundaries themselves), in Fractions.
+CHECK. Drafts of every draft law, outputs of every draft law's rules: all uniforms from 0, the last grid point below 1, and every
+prefix sum (the boundaries themselves), in Fractions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..statement import Statement
 __all__ = ["STATEMENTS", "Boundaries", "check"]
 
 GRID = 1 << 63
-AT_MOST, FROM_ONE = "u <= c in the place of u < c", "uniforms in (0, 1]"
+AT_MOST, FROM_ONE = "u <= c instead of u < c", "uniforms in (0, 1]"
 ZERO_FIRST = Case((Fraction(0), Fraction(1)), (Fraction(0), Fraction(1)), 2, 0)
 RULES: tuple[otd.SelectionRule, ...] = (
     otd.rules.Optimal(),
@@ -46,17 +46,20 @@ class Boundaries(np.random.Generator):
         self.bits = [int(u * GRID) for u in uniforms]
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Any:  # type: ignore[override]  # the one use made of it
-        """The given integers, which must be as many as are asked for."""
+        """Return the given integers; their number must be that of the request."""
         return np.array(self.bits, dtype=object).reshape(shape)
 
 
 def two_drafts(case: Case) -> Case:
-    """The case with at most two drafts, its masses multiples of 1/64 with the same zeros: prefix sums on the grid of the uniforms."""
+    """Return the case with at most two drafts, its masses rounded to multiples of 1/64 with the same zeros.
+
+    Prefix sums are then on the grid of the uniforms.
+    """
     return replace(case, p=_in_64ths(case.p), q=_in_64ths(case.q), k=2)
 
 
 def uniforms(masses: Any, error: str = "") -> list[Fraction]:
-    """0, the prefix sums below 1, and the last point of the grid."""
+    """Return 0, the prefix sums below 1, and the last point of the grid."""
     sums = np.cumsum(np.array(masses, dtype=object)).tolist()
     if error == FROM_ONE:
         return sorted({*sums, Fraction(1)} - {Fraction(0)})
@@ -64,7 +67,7 @@ def uniforms(masses: Any, error: str = "") -> list[Fraction]:
 
 
 def drafts_possible(case: Case, error: str) -> bool:
-    """Under every law, whatever the uniforms, the drafts have positive probability."""
+    """Return whether the drafts have positive probability under every draft law and for all uniforms."""
     case = two_drafts(case)
     for problem in problems(case):
         for values in product(uniforms(case.q), repeat=2):
@@ -78,7 +81,7 @@ def drafts_possible(case: Case, error: str) -> bool:
 
 
 def outputs_possible(case: Case, error: str) -> bool:
-    """Whatever rule, drafts and uniforms, the output has positive probability given the drafts."""
+    """Return whether the output has positive probability given the drafts, for all rules, drafts and uniforms."""
     case = two_drafts(case)
     for rule in RULES:
         problem = case.problem(rule.law)

@@ -1,14 +1,14 @@
-"""Importance weighting: the law of the picked draft as an integral; and target sampling, which is valid under every law.
+"""Importance weighting: the distribution of the picked draft as an integral; and target sampling, which is valid under every draft law.
 
 IMPORTANCE WEIGHTING (Khisti et al.). Of k i.i.d. drafts one is picked with probability w(x_i) / sum_j w(x_j). Since 1/c is the
-integral of e^{-tc} over t > 0, and the drafts are independent, the picked token's law is
+integral of e^{-tc} over t > 0, and the drafts are independent, the picked token's distribution is
 
     m(y) = k q(y) w(y) * integral over t > 0 of e^{-t w(y)} (sum_z q(z) e^{-t w(z)})^{k-1} dt,
 
 a sum of exponentials with rational rates, hence rational. The pick, then the maximal coupling of m with p: output p, acceptance at
-least sum min(p, m). What is refused may still fall on another draft, so that sum min(p, m) is what `accept` adds up to.
+least sum min(p, m). What is rejected may still fall on another draft, so that sum min(p, m) is what `accept` adds up to.
 
-TARGET SAMPLING. Draw y from p: accepted where y was drafted, in all sum_y p(y) P(y is drafted), whatever law the drafts have.
+TARGET SAMPLING. Draw y from p: accepted where y was drafted, in all sum_y p(y) P(y is drafted), whatever distribution the drafts have.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from ..statement import Statement
 __all__ = ["STATEMENTS", "by_integral", "check"]
 
 POWER_K, BY_TARGET, RATIO = (
-    "the power k in the place of k - 1",
-    "p in the place of m as the picked law",
+    "the power k instead of k - 1",
+    "p instead of m as the picked distribution",
     "weights q/p in the rule",
 )
-COUNTED, K_SEQ = "k q(y) in the place of P(y is drafted)", "K-SEQ in its place"
+COUNTED, K_SEQ = "k q(y) instead of P(y is drafted)", "K-SEQ instead"
 
 
 def weights_of(case: Case) -> tuple[Fraction, ...]:
-    """p/q, or other rational weights, positive wherever p is."""
+    """Return p/q, or other rational weights, positive wherever p is."""
     ratios = tuple(a / b if b else Fraction(0) for a, b in zip(case.p, case.q, strict=True))
     whole = np.random.default_rng([11, case.seed]).integers(1, 5, len(case.p)).tolist()
     return ratios if case.seed % 2 == 0 else tuple(Fraction(w) for w in whole)
 
 
 def by_integral(case: Case, w: tuple[Fraction, ...], error: str = "") -> list[Fraction]:
-    """m(y) by the integral."""
+    """Return m(y) by the integral."""
     others: Sum = {}
     for mass, weight in zip(case.q, w, strict=True):
         if mass:
@@ -60,7 +60,7 @@ def by_integral(case: Case, w: tuple[Fraction, ...], error: str = "") -> list[Fr
 
 
 def by_enumeration(case: Case, w: tuple[Fraction, ...]) -> list[Fraction]:
-    """m(y) over all draft tuples, by its definition; where all weights are 0 nothing is picked, -1."""
+    """Return m(y) over all draft tuples, by its definition; -1 if all weights are 0 and nothing is picked."""
 
     def pick(chance: Chance) -> int:
         drafts = [chance.draw(case.q) for _ in range(case.k)]
@@ -72,7 +72,7 @@ def by_enumeration(case: Case, w: tuple[Fraction, ...]) -> list[Fraction]:
 
 
 def picked(case: Case, error: str) -> bool:
-    """The integral is the enumeration; the rule outputs exactly p, and takes its picked draft with sum min(p, m)."""
+    """Return whether the integral is the enumeration; the rule outputs exactly p, and takes its picked draft with sum min(p, m)."""
     w = weights_of(case)
     m = by_integral(case, w, error)
     weights = tuple(1 / x if x else x for x in w) if error == RATIO else w
@@ -89,7 +89,7 @@ def picked(case: Case, error: str) -> bool:
 
 
 def target_sampling(case: Case, error: str) -> bool:
-    """Under every law: output exactly p, acceptance sum_y p(y) P(y is drafted)."""
+    """Return whether, under every draft law, the output is exactly p and the acceptance is sum_y p(y) P(y is drafted)."""
     for problem in problems(case):
         rule = otd.rules.KSeq() if error == K_SEQ else otd.rules.NaiveTarget()
         evaluation = otd.evaluate(rule, problem)
@@ -99,7 +99,7 @@ def target_sampling(case: Case, error: str) -> bool:
 
 
 def drafted(problem: otd.Problem, expected: bool) -> Any:
-    """P(y is drafted) = 1 - P(all drafts lie outside {y}), for every y; or k q(y), the expected number of drafts y if i.i.d."""
+    """Return P(y is drafted) = 1 - P(all drafts lie outside {y}), for every y; or k q(y), the expected number of drafts y if i.i.d."""
     if expected:
         return problem.k * problem.q
     return 1 - probability_inside(problem.law, problem.q, ~np.eye(problem.n, dtype=bool), problem.k)

@@ -6,9 +6,9 @@ THEOREM. K-SEQ at gamma* accepts at least what recursive rejection accepts.
 
 PROOF. If p = q, both accept always. Let p differ from q.
 1. *Recursive rejection is a walk along one curve.* Let M(s) = sum (p - s q)+: convex, falling with slope -1 at most, M(0) = 1. By
-   induction p_i = (p - s_i q)+ / m_i with m_i = M(s_i), s_1 = 0, s_{i+1} = s_i + m_i; draft i is refused with probability
+   induction p_i = (p - s_i q)+ / m_i with m_i = M(s_i), s_1 = 0, s_{i+1} = s_i + m_i; draft i is rejected with probability
    r_i = sum (p_i - q)+ = m_{i+1} / m_i. (All m_i > 0: M could reach 0 within s_{i+1} - s_i = m_i only with slope -1, hence with
-   slope -1 from 0 on, as M is convex, hence p = q.) Tokens in the residual have p > s_{k+1} q and were never refused. So the
+   slope -1 from 0 on, as M is convex, hence p = q.) Tokens in the residual have p > s_{k+1} q and were never rejected. So the
    acceptance is 1 - r_1 ... r_k = 1 - m_{k+1} = B(s_{k+1}), where B(s) = 1 - M(s) = sum min(p, s q) = s beta(s).
 2. *K-SEQ on the same curve.* Its acceptance is B(gamma*), and B grows. For s >= 1, gamma* >= s if 1 - (1 - beta(s))^k >= s beta(s)
    (../k_seq/k_seq_valid.py). s = s_{k+1} = m_1 + ... + m_k >= m_1 = 1. So m_{k+1} >= (1 - beta(s))^k at this s is enough. As
@@ -22,7 +22,7 @@ PROOF. If p = q, both accept always. Let p differ from q.
 Coq has read this proof: ../formal/one_token/order_of_rules.v.
 
 CHECK. Every step on random problems in Fractions; (*) by z3 for k = 2, 3 and 4 with unknown r_i. That recursive rejection, which
-looks at what was refused, should accept as much as K-SEQ, which does not, is refuted.
+looks at what was rejected, should accept as much as K-SEQ, which does not, is refuted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNORDERED, ONE = "r_i in any order", "k = 1"
 
 
 def walk(case: Case, full: bool = False) -> tuple[list[Fraction], list[Fraction]]:
-    """s_1 .. s_{k+1} and m_1 .. m_{k+1}."""
+    """Return s_1 .. s_{k+1} and m_1 .. m_{k+1}."""
     s, m = [Fraction(0)], [Fraction(1)]
     for _ in range(case.k):
         s.append(s[-1] + (1 if full else m[-1]))
@@ -59,7 +59,7 @@ def walk(case: Case, full: bool = False) -> tuple[list[Fraction], list[Fraction]
 
 
 def below_the_optimum(case: Case, error: str) -> bool:
-    """K-SEQ as the library has it keeps p, and accepts no more than the optimum."""
+    """Return whether K-SEQ as the library has it keeps p, and accepts no more than the optimum."""
     k = case.k - (error == FEWER and case.k > 1)
     best = otd.optimal_acceptance(list(case.p), list(case.q), k)
     evaluation = otd.evaluate(otd.rules.KSeq(1 if error == TOO_SMALL else None), case.problem())
@@ -67,7 +67,7 @@ def below_the_optimum(case: Case, error: str) -> bool:
 
 
 def one_curve(case: Case, error: str) -> bool:
-    """Recursive rejection takes draft i with m_i - m_{i+1}, and accepts sum min(p, s_{k+1} q)."""
+    """Return whether recursive rejection takes draft i with m_i - m_{i+1}, and accepts sum min(p, s_{k+1} q)."""
     s, m = walk(case, error == FULL_STEPS)
     evaluation = otd.evaluate(otd.rules.RecursiveRejection(), case.problem())
     taken = [a - b for a, b in pairwise(m)]
@@ -76,7 +76,7 @@ def one_curve(case: Case, error: str) -> bool:
 
 
 def below_k_seq(case: Case, error: str) -> bool:
-    """s_{k+1} <= gamma*, and the steps 3 and 4 of the proof."""
+    """Return whether s_{k+1} <= gamma*, and steps 3 and 4 of the proof hold."""
     s, m = walk(case)
     if case.p == case.q:
         return bool(m[-1] == 0)
@@ -90,7 +90,7 @@ def below_k_seq(case: Case, error: str) -> bool:
 
 
 def lemma(error: str) -> Proof:
-    """(*) to the power k, for all 0 <= r_1 <= ... <= r_k <= 1."""
+    """Decide whether (*) to the power k holds for all 0 <= r_1 <= ... <= r_k <= 1."""
 
     def parts() -> Iterator[Part]:
         for k in (2, 3, 4):
@@ -104,7 +104,7 @@ def lemma(error: str) -> Proof:
 
 
 def reaches_k_seq(case: Case, error: str) -> bool:
-    """The false claim: recursive rejection accepts what the library's K-SEQ accepts, but for 1e-9."""
+    """Return whether recursive rejection accepts at least as much as the library's K-SEQ, up to 1e-9, which is false."""
     problem = (replace(case, k=1) if error else case).problem()
     rules = otd.rules.RecursiveRejection(), otd.rules.KSeq()
     other, k_seq = (otd.evaluate(rule, problem).acceptance for rule in rules)
@@ -112,7 +112,7 @@ def reaches_k_seq(case: Case, error: str) -> bool:
 
 
 def shown(case: Case) -> str:
-    """The problem, and both acceptances."""
+    """Return the problem, and both acceptances."""
     s, m = walk(case)
     k_seq = float(otd.evaluate(otd.rules.KSeq(), case.problem()).acceptance)
     return f"{case}: recursive rejection {1 - m[-1]} = {float(1 - m[-1]):.4f} (s = {s[-1]}), K-SEQ {k_seq:.4f}"

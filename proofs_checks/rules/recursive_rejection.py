@@ -1,18 +1,19 @@
-"""Recursive rejection keeps the target's law, with and without replacement, each under its own law; k independent tests do not.
+"""Recursive rejection keeps the target's distribution, with and without replacement, each under its own draft law; k independent tests
+do not.
 
-THE RULES. p_1 = p. Draft i, drawn from q_i, is taken with probability min(1, p_i/q_i); else p_{i+1} = norm((p_i - q_i)+). After k
-refusals the output is drawn from p_{k+1}. With replacement every q_i is q. Without, q_{i+1} is q_i without the refused token,
+THE RULES. p_1 = p. Draft i, drawn from q_i, is accepted with probability min(1, p_i/q_i); else p_{i+1} = norm((p_i - q_i)+). After k
+rejections the output is drawn from p_{k+1}. With replacement every q_i is q. Without, q_{i+1} is q_i without the rejected token,
 normalised.
 
-VALID, for any n and k. Claim: whatever the refused tokens are, draft i and what follows it put out exactly p_i. By induction from
-the end: p_{k+1} is what is drawn last. Draft i is taken as token y with probability q_i(y) min(1, p_i(y)/q_i(y)) = min(p_i, q_i)(y).
-The refused mass is r = 1 - sum min(p_i, q_i) = sum (p_i - q_i)+, and each refusal, whichever token it was, is followed by the law
-p_{i+1} = (p_i - q_i)+ / r. So the output is min(p_i, q_i) + (p_i - q_i)+ = p_i. The step needs that draft i is drawn from the q_i that it
-is tested with, given the refused tokens. This is why the two rules cannot be exchanged: under drafts without replacement draft 2
-does not come from q, and under i.i.d. drafts it does not come from q_2.
+VALID, for any n and k. Claim: whatever the rejected tokens are, draft i and what follows it emit exactly p_i. By induction from
+the end: p_{k+1} is what is drawn last. Draft i is accepted as token y with probability q_i(y) min(1, p_i(y)/q_i(y)) = min(p_i, q_i)(y).
+The rejected mass is r = 1 - sum min(p_i, q_i) = sum (p_i - q_i)+, and each rejection, whichever token it was, is followed by the
+distribution p_{i+1} = (p_i - q_i)+ / r. So the output is min(p_i, q_i) + (p_i - q_i)+ = p_i. The step needs that draft i is drawn from the
+q_i that it is tested with, given the rejected tokens. This is why the two rules cannot be exchanged: under drafts without replacement draft
+2 does not come from q, and under i.i.d. drafts it does not come from q_2.
 
-INDEPENDENT TESTS. Testing every draft with min(1, p/q) and drawing from norm((p - q)+) after k refusals is not valid for k >= 2: a
-refused draft says nothing against the next one, and the tests give a token with p < q mass p h, h = 1 + r + ... + r^{k-1} > 1.
+INDEPENDENT TESTS. Testing every draft with min(1, p/q) and drawing from norm((p - q)+) after k rejections is not valid for k >= 2: a
+rejected draft says nothing against the next one, and the tests give a token with p < q mass p h, h = 1 + r + ... + r^{k-1} > 1.
 
 CHECK. The library's rules on random problems in Fractions; the algorithm written out (rejection_written_out.py) with unknown
 masses, as rational functions, for every way in which its comparisons can come out.
@@ -45,7 +46,7 @@ RULES = {False: otd.rules.RecursiveRejection(), True: otd.rules.RecursiveRejecti
 
 
 def _keeps(case: Case, rule_without: bool, law_without: bool) -> bool:
-    """Whether the library's rule puts out p under this law; and, where q > 0, what the algorithm written out does."""
+    """Return whether the library's rule emits p under this draft law and, for q > 0, equals the algorithm written out."""
     problem = case.problem(WITHOUT if law_without else IID)
     evaluation = otd.evaluate(RULES[rule_without], problem)
     if min(case.q) > 0:
@@ -55,17 +56,17 @@ def _keeps(case: Case, rule_without: bool, law_without: bool) -> bool:
 
 
 def with_replacement(case: Case, error: str) -> bool:
-    """RecursiveRejection under i.i.d. drafts."""
+    """Return whether RecursiveRejection is valid under i.i.d. drafts."""
     return _keeps(case, False, error == UNDER_WITHOUT)
 
 
 def without_replacement(case: Case, error: str) -> bool:
-    """RecursiveRejectionWithoutReplacement under drafts without replacement, q = 0 and k > n included."""
+    """Return whether RecursiveRejectionWithoutReplacement is valid without replacement, including q = 0 and k > n."""
     return _keeps(case, True, error != UNDER_IID)
 
 
 def with_replacement_proved(error: str) -> Proof:
-    """The algorithm with unknown masses, i.i.d. drafts."""
+    """Decide whether the algorithm with unknown masses is valid for i.i.d. drafts."""
     output = WrittenOut(False, error == UNDER_WITHOUT, error)
     return keeps_the_target(
         output, ((2, 2), (3, 2), (4, 2), (2, 3), (3, 3)), "proved for n = 2, 3 with k = 2, 3 and n = 4, k = 2"
@@ -73,7 +74,7 @@ def with_replacement_proved(error: str) -> Proof:
 
 
 def without_replacement_proved(error: str) -> Proof:
-    """The algorithm with unknown masses, drafts without replacement."""
+    """Decide whether the algorithm with unknown masses is valid for drafts without replacement."""
     output = WrittenOut(True, error != UNDER_IID, error)
     return keeps_the_target(output, ((2, 2), (3, 2), (3, 3)), "proved for n = 2, 3, k = 2 and n = k = 3")
 
@@ -94,14 +95,14 @@ class IndependentTests(otd.SelectionRule):
 
 
 def independent(case: Case, error: str) -> bool:
-    """k independent tests keep p; each repair does."""
+    """Return whether k independent tests keep p (false), or one of the repairs (true)."""
     k = 1 if error == ONE else case.k
     rules = {UPDATED: otd.rules.RecursiveRejection(), SCALED: otd.rules.KSeq()}
     return otd.evaluate(rules.get(error, IndependentTests()), otd.Problem(list(case.p), list(case.q), k)).lossless
 
 
 def shown(case: Case) -> str:
-    """The problem, and what comes out."""
+    """Return the problem and the output distribution, as text."""
     output = otd.evaluate(IndependentTests(), case.problem()).output
     return f"{case}: output ({', '.join(map(str, output))})"
 

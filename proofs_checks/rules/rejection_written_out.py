@@ -9,26 +9,26 @@ from typing import Any
 
 from ..rational_functions import Less
 
-STALE, TARGET = "target not updated after a refusal", "target in the place of the residual"
+STALE, TARGET = "target not updated after a rejection", "target instead of the residual"
 
 
 @dataclass(frozen=True)
 class WrittenOut:
-    """The algorithm itself: what it puts out, draft by draft, for masses of any number type."""
+    """The algorithm itself: what it emits, draft by draft, for masses of any number type."""
 
     tests_without: bool = False
     drawn_without: bool = False
     error: str = ""
 
     def __call__(self, p: Any, q: Any, k: int, less: Less = lt) -> list[Any] | None:
-        """The output law; None where the comparisons contradict each other (p above q at every token)."""
+        """Return the output distribution; None where the comparisons contradict each other (p above q at every token)."""
         least = len(p) if self.tests_without or self.drawn_without else k
         return self._from(p, list(p), list(q), list(q), min(k, least), less)
 
     def _from(self, p: Any, target: list[Any], tested: list[Any], drawn: list[Any], k: int, less: Less) -> Any:
         if k == 0:
             return list(p) if self.error == TARGET else target
-        # What is literally 0 needs no case of its own.
+        # An expression that is 0 needs no separate case.
         over = [not b or (bool(a) and less(b, a)) for a, b in zip(target, tested, strict=True)]
         if all(over):
             return None if less is not lt else target
@@ -59,7 +59,7 @@ def _total(masses: Sequence[Any]) -> Any:
 
 
 def _without(law: list[Any], token: int) -> list[Any]:
-    """The law of the next draw when the token is out; uniform on the other tokens with mass 0 where they have all of it."""
+    """Return the distribution of the next draw without the token; uniform on the other tokens if these have mass 0."""
     rest = 1 - law[token]
     if rest:
         return [0 * mass if y == token else mass / rest for y, mass in enumerate(law)]

@@ -1,1 +1,1 @@
-"""What ../k_seq_share.py asks: lemmas in one unknown, small k by z3, random problems and the search for worst cases."""
+"""Checks of ../k_seq_share.py: lemmas in one unknown, small k by z3, random problems and the search for worst cases."""

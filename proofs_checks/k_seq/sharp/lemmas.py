@@ -21,19 +21,19 @@ MORE, CONCAVE, LIMIT = "factor 1 % larger", "t^k >= 1 + k (t - 1) + (t - 1)^2/10
 
 
 def root_equation(k: int) -> Any:
-    """k^k x^{k-1} - (k-1)^{k-1} (1 + x + ... + x^{k-1}): its root in (0, 1) is x_k."""
+    """Return k^k x^{k-1} - (k-1)^{k-1} (1 + x + ... + x^{k-1}), whose root in (0, 1) is x_k."""
     return k**k * X ** (k - 1) - (k - 1) ** (k - 1) * sum(X**j for j in range(k))
 
 
 @cache
 def share_between(k: int) -> tuple[Fraction, Fraction]:
-    """Numbers at most 1e-15 apart with rho_k = 1 - x_k^k between them."""
+    """Return numbers at most 1e-15 apart with rho_k = 1 - x_k^k between them."""
     low, high = single_root(root_equation(k), Fraction(0), Fraction(1), DIGITS)
     return 1 - high**k, 1 - low**k
 
 
 def inequalities(k: int, error: str) -> Iterator[tuple[str, Any, Fraction | int, Fraction | int]]:
-    """Name, polynomial, and the interval on which it is claimed to be >= 0."""
+    """Yield name, polynomial, and the interval on which it is claimed to be >= 0."""
     factor = rational(otd.kseq_bound(k)) * (sympy.Rational(101, 100) if error == MORE else 1)
     passes = 1 - (1 - X) ** k
     yield "1 - (1 - b)^k >= factor k b", passes - factor * k * X, 0, Fraction(1, k)
@@ -46,7 +46,10 @@ def inequalities(k: int, error: str) -> Iterator[tuple[str, Any, Fraction | int,
 
 
 def limits(error: str) -> Iterator[tuple[str, bool]]:
-    """1 - (1 - 1/k)^k falls to 1 - 1/e; with x = 1 - t/k the equation of x_k tends to t e^{1-t} = 1 - e^{-t}; rho_k falls."""
+    """Yield the limits: 1 - (1 - 1/k)^k falls to 1 - 1/e; with x = 1 - t/k the equation of x_k tends to t e^{1-t} = 1 - e^{-t}.
+
+    rho_k falls.
+    """
     k, t = sympy.Symbol("k", positive=True), sympy.Symbol("t", positive=True)
     last = sympy.Rational(2, 3) if error == LIMIT else 1 - sympy.exp(-1)
     factors = [rational(otd.kseq_bound(number)) for number in range(1, MOST + 1)]
@@ -61,7 +64,7 @@ def limits(error: str) -> Iterator[tuple[str, bool]]:
 
 
 def lemmas(error: str) -> Proof:
-    """All of them."""
+    """Return all of them."""
     outcome, count = f"proved for k = 2 .. {MOST}", 0
     for k in range(2, MOST + 1):
         for name, expression, low, high in inequalities(k, error):

@@ -22,7 +22,7 @@ KS = range(2, 9)
 
 
 def worst_pair(k: int) -> Case:
-    """p = (c^k, 1 - c^k), q = (c, 1 - c) for c near k x_k/(k-1)."""
+    """Return the pairs p = (c^k, 1 - c^k), q = (c, 1 - c) for c near k x_k/(k-1)."""
     low, _ = single_root(root_equation(k), Fraction(0), Fraction(1), DIGITS)
     c = (k * low / (k - 1)).limit_denominator(1000)
     return Case((c**k, 1 - c**k), (c, 1 - c), k, 0)
@@ -32,7 +32,7 @@ WORST = tuple(worst_pair(k) for k in range(2, 7))
 
 
 def bound(case: Case, error: str) -> bool:
-    """The library's K-SEQ accepts rho_k alpha, and the merged problem's p_acc is the same and its alpha no less."""
+    """Return whether the library's K-SEQ accepts rho_k alpha, and the merged problem's p_acc is the same and its alpha no less."""
     alpha = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     below, above = around_the_smallest(case, UNIT)
     merged = merge(case, above)
@@ -41,28 +41,28 @@ def bound(case: Case, error: str) -> bool:
         return bool(best <= alpha)
     share = share_between(case.k)[0] if case.k > 1 else Fraction(1)
     share += Fraction(1, 1000) if error == THOUSANDTH and case.k > 1 else 0
-    # gamma* is irrational: the factor above it loses up to 1e-12, hence p_acc just below it in the place of its value.
+    # gamma* is irrational: the factor above it loses up to 1e-12, hence p_acc just below it instead of its value.
     reached = otd.evaluate(otd.rules.KSeq(above), case.problem()).acceptance
     same = passed(merged, above) == passed(case, above)
     return bool(same and best >= alpha >= reached and passed(case, below) >= share * alpha)
 
 
 def merge(case: Case, factor: Fraction) -> Case:
-    """The tokens held back as one token, the others as another."""
+    """Return the tokens held back as one token, the others as another."""
     held = [a <= factor * b for a, b in zip(case.p, case.q, strict=True)]
     a, c = (sum((x for x, own in zip(masses, held, strict=True) if own), Fraction(0)) for masses in (case.p, case.q))
     return Case((a, 1 - a), (c, 1 - c), case.k, case.seed)
 
 
 def share_of(case: Case) -> tuple[Fraction, Fraction]:
-    """K-SEQ's acceptance over the optimum lies between these: p_acc at rational factors on both sides of gamma*."""
+    """Return bounds of K-SEQ's acceptance divided by the optimum: p_acc at rational factors on both sides of gamma*."""
     alpha = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     below, above = around_the_smallest(case, UNIT)
     return passed(case, above) / alpha, passed(case, below) / alpha
 
 
 def worst(error: str) -> Proof:
-    """For every k: the pair of the theorem, and the worst that a search over two and three tokens finds, both in Fractions."""
+    """Return, for every k, the pair of the theorem and the worst one of a search over two and three tokens, both in Fractions."""
     lines: list[str] = []
     for k in KS:
         least, most = share_between(k)
@@ -83,7 +83,7 @@ def worst(error: str) -> Proof:
 
 
 def worst_by_search(n: int, k: int) -> Case:
-    """The worst pair that scipy's simplex search finds from four random starts, rounded."""
+    """Return the worst pair that scipy's simplex search finds from four random starts, rounded."""
     from scipy.optimize import minimize
 
     generator = np.random.default_rng([n, k])
@@ -99,14 +99,14 @@ def worst_by_search(n: int, k: int) -> Case:
 
 
 def laws(x: Any, n: int) -> tuple[Any, Any]:
-    """Two laws of n tokens from any 2 n - 2 numbers."""
+    """Return two distributions of n tokens from any 2 n - 2 numbers."""
     masses = np.exp(np.concatenate([np.reshape(x, (2, n - 1)), np.zeros((2, 1))], 1).clip(-12, 12))
     masses = masses / masses.sum(1, keepdims=True)
     return masses[0], masses[1]
 
 
 def share_in_floats(p: Any, q: Any, k: int) -> float:
-    """K-SEQ's p_acc at gamma* over the optimum."""
+    """Return K-SEQ's p_acc at gamma* over the optimum."""
     from scipy.optimize import brentq
 
     def over(factor: float) -> float:

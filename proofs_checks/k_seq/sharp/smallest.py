@@ -24,7 +24,7 @@ SAID = "proved for n = 2, hence for any n, k = 2, 3; directly for n = 3, k = 2"
 
 
 def bound(share: Fraction, n: int, k: int) -> Iterator[Part]:
-    """p_acc >= share alpha at gamma* = 1/s, for every choice of the tokens held back (the first ones: names do not matter)."""
+    """Yield the claims p_acc >= share alpha at gamma* = 1/s, for every number of tokens held back, which are the first ones."""
     p, q, s = reals("p", n), reals("q", n), z3.Real("s")
     for held in range(1, n + 1):  # at least one, since gamma* >= 1
         b = [s * p[y] if y < held else q[y] for y in range(n)]
@@ -38,19 +38,19 @@ def bound(share: Fraction, n: int, k: int) -> Iterator[Part]:
 
 
 def published(error: str) -> Proof:
-    """SpecTr's factor."""
+    """Return SpecTr's factor."""
     sizes = ((otd.kseq_bound(k) if not error else Fraction(9, 10), n, k) for n, k in SIZES)
     return decide(SAID, (part for size in sizes for part in bound(*size)))
 
 
 def sharp(error: str) -> Proof:
-    """8/9, and rho_3 rounded down."""
+    """Return 8/9, and rho_3 rounded down."""
     more = Fraction(1, 1000) if error else 0
     return decide(SAID, (part for n, k in SIZES for part in bound(SHARP[k] + more, n, k)))
 
 
 def tight(error: str) -> Proof:
-    """Whether for k = 2 and 3 some pair comes near SpecTr's factor, or, as the repaired claim has it, near the sharp one."""
+    """Decide whether for k = 2 and 3 some pair comes near SpecTr's factor, or, as the repaired claim has it, near the sharp one."""
     for k in (2, 3):
         share = SHARP[k] + Fraction(1, 1000) if error else otd.kseq_bound(k) + Fraction(1, 100)
         proof = decide("", bound(share, 2, k))

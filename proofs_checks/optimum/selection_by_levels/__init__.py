@@ -1,1 +1,1 @@
-"""Optimal selection from its definitions, and the questions that optimal_selection.py asks of random cases."""
+"""Optimal selection from its definitions, and the checks of optimal_selection.py on random cases."""

@@ -25,7 +25,7 @@ class Curves:
 
 
 def curves(p: Curve, q: Curve, k: int, key: Callable[[int], Fraction] | None = None) -> Curves:
-    """Steps 1 and 2, in the order of p/q (or of another key)."""
+    """Return the curves of steps 1 and 2, in the order of p/q (or of another key)."""
     order = sorted((y for y in range(len(q)) if q[y] > 0), key=key or (lambda y: p[y] / q[y]))
     t, f = (list(accumulate((x[y] for y in order), initial=Fraction(0))) for x in (q, p))
     g = [x**k for x in t]
@@ -35,28 +35,28 @@ def curves(p: Curve, q: Curve, k: int, key: Callable[[int], Fraction] | None = N
 
 
 def slopes(t: Curve, h: Curve) -> list[Fraction]:
-    """Slope of every step."""
+    """Return the slope of every step."""
     return [(h[i + 1] - h[i]) / (t[i + 1] - t[i]) for i in range(len(t) - 1)]
 
 
 def is_convex(t: Curve, h: Curve) -> bool:
-    """Whether slopes never fall."""
+    """Return whether slopes never fall."""
     return all(a <= b for a, b in pairwise(slopes(t, h)))
 
 
 def chord(t: Curve, h: Curve, a: int, i: int, b: int) -> Fraction:
-    """At breakpoint i, the straight line from a to b."""
+    """Return the value at breakpoint i of the straight line from a to b."""
     return h[a] + (h[b] - h[a]) * (t[i] - t[a]) / (t[b] - t[a])
 
 
 def interpolant(t: Curve, h: Curve, cuts: set[int]) -> list[Fraction]:
-    """h_B: straight between the breakpoints of B and the two ends."""
+    """Return h_B, which is straight between the breakpoints of B and the two ends."""
     kept = sorted(cuts | {0, len(t) - 1})
     return [*(chord(t, h, a, i, b) for a, b in pairwise(kept) for i in range(a, b)), h[-1]]
 
 
 def hull(t: Curve, h: Curve) -> set[int]:
-    """Inner vertices of the lower convex hull, by the definition: strictly below the chord of any two around them."""
+    """Return the inner vertices of the lower convex hull, by the definition: strictly below the chord of any two around them."""
     last = len(t) - 1
     return {
         i for i in range(1, last) if all(h[i] < chord(t, h, a, i, b) for a in range(i) for b in range(i + 1, last + 1))
@@ -64,7 +64,7 @@ def hull(t: Curve, h: Curve) -> set[int]:
 
 
 def levels_by_chords(t: Curve, g: Curve, envelope: Curve) -> list[Fraction]:
-    """c_i = min(1, least ratio of the chords' height above G and above g); 0 where G is straight. The ends have level 1."""
+    """Return c_i = min(1, least ratio of the chords' height above G and above g); 0 where G is straight. The ends have level 1."""
     last = len(t) - 1
     level = [Fraction(1)] * (last + 1)
     for i in range(1, last):
@@ -78,7 +78,7 @@ def levels_by_chords(t: Curve, g: Curve, envelope: Curve) -> list[Fraction]:
 
 
 def levels_by_sweep(t: Curve, g: Curve, envelope: Curve) -> list[Fraction]:
-    """Every breakpoint starts with its kink of G, loses that of g_B per unit of lambda, and dies when nothing is left."""
+    """Return the levels by a sweep: a breakpoint starts with its kink of G, loses that of g_B per unit of lambda, and is removed at 0."""
     last, now = len(t) - 1, Fraction(0)
     level = [Fraction(1)] * (last + 1)
     left = kinks(t, envelope)
@@ -95,20 +95,20 @@ def levels_by_sweep(t: Curve, g: Curve, envelope: Curve) -> list[Fraction]:
 
 
 def kinks(t: Curve, h: Curve) -> dict[int, Fraction]:
-    """Change of slope at every inner breakpoint."""
+    """Return the change of slope at every inner breakpoint."""
     steps = slopes(t, h)
     return {i: steps[i] - steps[i - 1] for i in range(1, len(t) - 1)}
 
 
 def stretches(level: Curve) -> list[tuple[Fraction, set[int]]]:
-    """The stretches of lambda in [0, 1] on which B(lambda) = {i : c_i > lambda} does not change: length, B."""
+    """Return the stretches of lambda in [0, 1] on which B(lambda) = {i : c_i > lambda} does not change: length, B."""
     marks = sorted({Fraction(0), Fraction(1), *level})
     inner = range(1, len(level) - 1)
     return [(high - low, {i for i in inner if level[i] > low}) for low, high in pairwise(marks)]
 
 
 def mixture(t: Curve, g: Curve, level: Curve) -> list[Fraction]:
-    """Integral of g_B(lambda) over lambda in [0, 1]."""
+    """Return the integral of g_B(lambda) over lambda in [0, 1]."""
     total = [Fraction(0)] * len(t)
     for length, cuts in stretches(level):
         total = [a + length * b for a, b in zip(total, interpolant(t, g, cuts), strict=True)]
@@ -116,7 +116,7 @@ def mixture(t: Curve, g: Curve, level: Curve) -> list[Fraction]:
 
 
 def law(order: Sequence[int], curve: Curve, n: int) -> list[Fraction]:
-    """Increments of a curve as masses of tokens."""
+    """Return the increments of a curve as masses of tokens."""
     masses = [Fraction(0)] * n
     for i, y in enumerate(order):
         masses[y] = curve[i + 1] - curve[i]

@@ -1,4 +1,4 @@
-"""The lemmas of ../optimal_selection.py as questions to one random case. `error` plants a mistake in it; "" asks for the truth."""
+"""The lemmas of ../optimal_selection.py as questions to one random case. `error` injects an error in it; "" injects none."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ TOP_DRAFT = "the top draft always"
 
 
 def least_cut(p: Curve, inside: list[Fraction]) -> Fraction:
-    """min over H of 1 + p(H) - Q(all drafts in H), over all token sets."""
+    """Return min over H of 1 + p(H) - Q(all drafts in H), over all token sets."""
     return min(
         1 + sum((p[y] for y in H), Fraction(0)) - chance for H, chance in zip(token_sets(len(p)), inside, strict=True)
     )
 
 
 def token_sets(n: int) -> list[tuple[int, ...]]:
-    """Every set of tokens, by size."""
+    """Return every set of tokens, by size."""
     return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]
 
 
 def inside(q: Curve, k: int) -> list[Fraction]:
-    """q(H)^k for every token set."""
+    """Return q(H)^k for every token set."""
     return [sum((q[y] for y in H), Fraction(0)) ** k for H in token_sets(len(q))]
 
 
 def attained(p: Curve, m: Curve) -> Fraction:
-    """sum of min(p, m)."""
+    """Return the sum of min(p, m)."""
     return sum(map(min, p, m), Fraction(0))
 
 
 def bound(case: Case, error: str) -> bool:
-    """The least cut over all token sets is that of a prefix, and what the library says."""
+    """Return whether the least cut over all token sets is that of a prefix, and the value of the library."""
     p, q, k = case.p, case.q, case.k
     curve = curves(p, q, k, q.__getitem__ if error == BY_DRAFT else None)
     alpha, chosen = otd.optimal_cut(list(p), list(q), k)
@@ -63,7 +63,10 @@ def bound(case: Case, error: str) -> bool:
 
 
 def envelope(case: Case, error: str) -> bool:
-    """G is convex, above g, from 0 to 1; its increments m reach the bound, and are at most k q; what p has above k q does not matter."""
+    """Return whether G is convex, above g, from 0 to 1; its increments m reach the bound, and are at most k q.
+
+    What p has above k q does not matter.
+    """
     p, q, k = case.p, case.q, case.k
     curve = curves(p, q, k)
     t, g, big = curve.t, curve.g, curve.envelope
@@ -77,7 +80,7 @@ def envelope(case: Case, error: str) -> bool:
 
 
 def cube(case: Case, error: str) -> bool:
-    """Of kink >= 0 and g_B >= g, exactly the second is an equality at the breakpoints in B, exactly the first at the others."""
+    """Return whether exactly g_B >= g is an equality at the breakpoints in B, and exactly kink >= 0 at the others."""
     curve = curves(case.p, case.q, case.k)
     k = 1 if error == STRAIGHT else max(case.k, 2)
     g = [x**k for x in curve.t]
@@ -91,7 +94,7 @@ def cube(case: Case, error: str) -> bool:
 
 
 def levels(case: Case, error: str) -> bool:
-    """B(lambda) is what the hull of G - lambda g has as vertices; the sweep finds the same levels; the integral of g_B is G."""
+    """Return whether B(lambda) are the vertices of the hull of G - lambda g; the sweep finds the same levels; the integral of g_B is G."""
     curve = curves(case.p, case.q, case.k)
     t, g, big = curve.t, curve.g, curve.envelope
     level = levels_by_chords(t, g, big)
@@ -107,13 +110,15 @@ def levels(case: Case, error: str) -> bool:
 
 
 def changed(level: Curve, case: Case) -> list[Fraction]:
-    """The levels with one of them, at an inner breakpoint, moved to the other half of [0, 1]."""
+    """Return the levels with one of them, at an inner breakpoint, moved to the other half of [0, 1]."""
     i = 1 + case.seed % max(len(level) - 2, 1)
     return [*level[:i], (level[i] + Fraction(1, 2)) % 1, *level[i + 1 :]]
 
 
 def selection(case: Case, error: str) -> bool:
-    """The formula for `choice` is the rule of the intervals, and the law of the selected token is m, by enumeration."""
+    """Return whether the formula for `choice` is the rule of the intervals, and the distribution of the selected token is m, by
+    enumeration.
+    """
     curve = curves(case.p, case.q, case.k)
     level = levels_by_chords(curve.t, curve.g, curve.envelope)
     m = law(curve.order, curve.envelope, len(case.p))

@@ -1,4 +1,4 @@
-"""The results of ../optimal_selection.py as questions to one random case. `error` plants a mistake in it; "" asks for the truth."""
+"""The results of ../optimal_selection.py as questions to one random case. `error` injects an error in it; "" injects none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ UNSCALED = "levels and m of p"
 
 
 def optimal(case: Case, error: str) -> bool:
-    """The library's rule outputs exactly p and attains the bound; without ties in p/q it decides as the proof does, on every draft."""
+    """Return whether the library's rule outputs exactly p and attains the bound.
+
+    Without ties in p/q it decides as the proof does, on every draft.
+    """
     own = by_levels(case.p, case.q, case.k, error == BY_DRAFT)
     rules = [own] if error else [otd.rules.Optimal(), own]
     results = [otd.evaluate(rule, case.problem()) for rule in rules]
@@ -34,7 +37,7 @@ def optimal(case: Case, error: str) -> bool:
 
 
 def same_decisions(case: Case, first: otd.SelectionRule, second: otd.SelectionRule) -> bool:
-    """Whether two rules return the same on every draft tuple that may occur."""
+    """Return whether two rules return the same on every draft tuple that may occur."""
     p, q = (np.array(x, dtype=object) for x in (case.p, case.q))
     support = [y for y in range(len(q)) if q[y] > 0]
     drafts = np.array(list(product(support, repeat=case.k)))
@@ -43,7 +46,10 @@ def same_decisions(case: Case, first: otd.SelectionRule, second: otd.SelectionRu
 
 
 def any_levels(case: Case, error: str) -> bool:
-    """Any order and any levels in [0, 1] keep p exactly, if m is their own law; m(H) >= q(H)^k, and nobody beats the bound."""
+    """Return whether any order and any levels in [0, 1] keep p exactly, if m is their own distribution.
+
+    Also m(H) >= q(H)^k, and no acceptance exceeds the bound.
+    """
     p, q, k = case.p, case.q, case.k
     curve, level = curves(p, q, k), []
     if error:
@@ -64,7 +70,7 @@ def any_levels(case: Case, error: str) -> bool:
 
 
 def hybrid(case: Case, error: str) -> bool:
-    """Under every number of top tokens, "auto" included, the library's rule outputs exactly p and attains the optimum."""
+    """Return whether under every number of top tokens, "auto" included, the library's rule outputs exactly p and attains the optimum."""
     for top in (*range(case.k + 1), "auto"):
         drafted = otd.Hybrid(top)
         value, alpha = hybrid_values(case, drafted, error == NORMALISED)
@@ -79,7 +85,7 @@ def hybrid(case: Case, error: str) -> bool:
 
 
 def hybrid_values(case: Case, drafted: otd.Hybrid, normalised: bool) -> tuple[Fraction, Fraction]:
-    """p(T) + sum over the rest of min(p, m), with m written out; and the least cut over all token sets."""
+    """Return p(T) + sum over the rest of min(p, m), with m written out; and the least cut over all token sets."""
     p, q, n = case.p, case.q, len(case.p)
     top = {y for y in drafted.fixed_drafts(np.array(q, dtype=object), case.k).tolist() if y >= 0}
     rest, r = [y for y in range(n) if y not in top], case.k - len(top)
@@ -97,7 +103,7 @@ def hybrid_values(case: Case, drafted: otd.Hybrid, normalised: bool) -> tuple[Fr
 
 
 def scaled_target(case: Case, error: str) -> bool:
-    """For w p the accepted mass is min over H of 1 + w p(H) - q(H)^k; accepted and left over together are exactly w p."""
+    """Return whether for w p the accepted mass is min over H of 1 + w p(H) - q(H)^k; accepted and left over together are exactly w p."""
     q = np.array(case.q, dtype=object)
     rule = by_levels(case.p, case.q, case.k) if error == UNSCALED else otd.rules.Optimal()
     drafts = np.array(list(product([y for y in range(len(q)) if q[y] > 0], repeat=case.k)))

@@ -1,4 +1,4 @@
-"""Selection by levels as a rule, for any order, levels and supposed law of the selected token: plain Fractions, row by row."""
+"""Selection by levels as a rule, for any order, levels and supposed distribution of the selected token: plain Fractions, row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .curves import law as law_of_curve
 
 
 def choice_by_intervals(level: Curve, ranks: Sequence[int]) -> list[Fraction]:
-    """Probability that each position is selected: at every lambda, the first draft in the highest interval that holds one."""
+    """Return the probability that each position is selected: at every lambda, the first draft in the highest interval that holds one."""
     chosen = [Fraction(0)] * len(ranks)
     for length, cuts in stretches(level):
         interval = [sum(i <= rank for i in cuts) for rank in ranks]  # breakpoint i lies below the token of rank i
@@ -26,7 +26,7 @@ def choice_by_intervals(level: Curve, ranks: Sequence[int]) -> list[Fraction]:
 
 
 def choice_by_minimum(level: Curve, ranks: Sequence[int]) -> list[Fraction]:
-    """The same by the formula: the steps by which the running minimum of the M_l falls."""
+    """Return the same by the formula: the steps by which the running minimum of the M_l falls."""
     top = max(ranks)
     highest = [max(level[rank + 1 : top + 1], default=Fraction(0)) for rank in ranks]
     least = [Fraction(1), *accumulate(highest, min)]
@@ -34,7 +34,7 @@ def choice_by_minimum(level: Curve, ranks: Sequence[int]) -> list[Fraction]:
 
 
 def selected_law(q: Curve, k: int, order: Sequence[int], level: Curve) -> list[Fraction]:
-    """Law of the selected token, by enumerating all drafts."""
+    """Return the distribution of the selected token, by enumerating all drafts."""
 
     def select(chance: Chance) -> int:
         ranks = [chance.draw([q[y] for y in order]) for _ in range(k)]
@@ -46,7 +46,8 @@ def selected_law(q: Curve, k: int, order: Sequence[int], level: Curve) -> list[F
 
 @dataclass(frozen=True)
 class ByLevels(otd.SelectionRule):
-    """Selection by any order, levels and supposed law m of the selected token, then step 5. Valid if m is the true law."""
+    """Selection by any order, levels and supposed distribution m of the selected token, then step 5. Valid if m is the true
+    distribution."""
 
     order: tuple[int, ...]
     level: tuple[Fraction, ...]
@@ -70,7 +71,7 @@ class ByLevels(otd.SelectionRule):
 
 
 def by_levels(p: Curve, q: Curve, k: int, by_draft: bool = False) -> ByLevels:
-    """The rule of the proof; in a wrong order with the law m that its levels really give."""
+    """Return the rule of the proof; in a wrong order with the distribution m that its levels really give."""
     curve = curves(p, q, k, q.__getitem__ if by_draft else None)
     level = levels_by_chords(curve.t, curve.g, curve.envelope)
     m = law_of_curve(curve.order, mixture(curve.t, curve.g, level), len(p))
