@@ -1,1 +1,1 @@
-"""The stored pairs of laws (p, q) of the embedded models: how they were captured and what they hold."""
+"""Stored pairs (p, q) of the embedded models: capture and description."""

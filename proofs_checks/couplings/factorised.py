@@ -255,7 +255,7 @@ def ceiling(crowd: Crowd, budget: int, mean_law: bool = False) -> Fraction:
     """Return the bound above for N nodes, without its order of probabilities, which the best have: those of one share of targets with p(v)
     > c(v).
 
-    mean_law: with the mean of the targets in their place, an error.
+    mean_law: use the mean of the targets instead, which is an error.
     """
     targets = [crowd.masses] if mean_law else [prefix_masses([joint]) for joint in crowd.joints]
     steps: list[tuple[Fraction, Fraction]] = []  # share of the targets that gain, and by how much c rises there

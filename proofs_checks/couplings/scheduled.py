@@ -5,7 +5,7 @@ others.
 
 THEOREM. A cut keeps the distribution of every text if the event that it is at least i depends only on what does not involve the text's own
 drafts from position i on, nor the numbers that verify them: on other texts, on confidences before position i, on q at position i, on
-clocks and noise. PROOF. Draft i is then a draw from q given all that the cut has looked at when it lets i in, and so are those behind
+clocks and noise. PROOF. Draft i is then a draw from q given everything on which the decision to admit i depends, and so are those after
 it: the tree is one that grows position by position, each drafted after at most once (`paths.adapted_trees`), and what other texts drew
 is randomness of their own. QED
 

@@ -8,10 +8,10 @@ cost under that distribution of sets,
 
 and no rule of one text accepts more. The published methods are rules below it, or drafts of another distribution (Timor et al. 2025):
 
-    SLEM  the target tokenizer reads D, its first token t has a distribution psi; y ~ p is emitted, and t taken where y = t: sum of p psi;
+    SLEM  the target tokenizer reads D, its first token t has a distribution psi; y ~ p is emitted, and t accepted if y = t: sum of p psi;
     SLRS  t is accepted with min(1, p/psi), else y ~ norm((p - psi)+): sum of min(p, psi);
     TLI   no text: q on the strings that are tokens of both, normalised, is the draft law: sum of min(p, q');
-    OOV   q' M in its place, for a kernel M that does not look at p (out-of-vocabulary sampling, 2506.03206): sum of min(p, q' M). Here M
+    OOV   q' M instead, for a kernel M that does not depend on p (out-of-vocabulary sampling, 2506.03206): sum of min(p, q' M). Here M
           spreads a token evenly over those of the target that begin with it; the published ones come from data.
 
 THE SECOND TOKEN of SLRS, when the first is taken and D goes on being read: its distribution is that of the second token given that the
@@ -149,7 +149,7 @@ def cut(case: TextCase, error: str) -> bool:
 
 
 def of_two(case: TextCase, fresh: bool) -> dict[tuple[Text, Text], Fraction]:
-    """Return the distribution of the first two tokens that SLRS emits; the second comes from the target where the first is not taken.
+    """Return the distribution of the first two tokens that SLRS emits; the second comes from the target if the first is not accepted.
 
     fresh: the second is verified by the distribution of a text that begins there.
     """

@@ -1,4 +1,4 @@
-"""How much of the optimum K-SEQ keeps: SpecTr's factor 1 - (1 - 1/k)^k, and the sharp one, which is larger.
+"""K-SEQ's share of the optimum: SpecTr's factor 1 - (1 - 1/k)^k, and the sharp factor, which is larger.
 
 SPECTR'S BOUND. An accepted output y was drafted, with probability at most k q(y), so alpha_k <= sum min(p, k q) = k beta(k).
 gamma* <= k and p_acc falls in gamma, so K-SEQ accepts at least p_acc(k) = 1 - (1 - b)^k with b = beta(k) <= 1/k, and there

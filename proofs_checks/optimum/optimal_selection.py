@@ -4,7 +4,7 @@ THEOREM. For k >= 1 i.i.d. drafts from q, the rule `otd.rules.Optimal` outputs e
 over H of 1 + p(H) - q(H)^k, which no valid rule exceeds. So too under `Hybrid(top=j)` for every j.
 
 SETUP. Tokens with q > 0 in the order of p/q, 1 .. N; p are any masses >= 0. Prefix sums t_i of q and F_i of p; g_i = t_i^k;
-D = g - F; i* some place where D is largest. A *curve* is given at the breakpoints t_0 = 0 < ... < t_N = 1 and straight
+D = g - F; i* an index at which D is largest. A *curve* is given at the breakpoints t_0 = 0 < ... < t_N = 1 and straight
 between them; s_h(i) = (h_i - h_{i-1}) / q_i is the slope of h over step i. F is convex (its slopes are the ratios in
 order), g is convex, strictly for k >= 2. For k = 1 g is straight. [ab]h is the chord of h from a to b, h_B the curve that
 is straight between the breakpoints of B and the two ends and equals h there. The *kink* of h at i is s_h(i+1) - s_h(i).

@@ -22,7 +22,7 @@ maximally with p. At most n orders are needed.
 
 For i.i.d. drafts `Optimal` finds such a mixture in closed form (optimal_selection.py): at level lambda, intervals in the order of p/q,
 and inside an interval the order in which the tokens happened to be drawn. Without replacement no closed form is known;
-`RandomOrder` finds the mixture by column generation. It is valid whatever the list of orders, and says how far it is from alpha*.
+`RandomOrder` finds the mixture by column generation. It is valid for any list of orders, and reports its distance from alpha*.
 """
 
 from __future__ import annotations

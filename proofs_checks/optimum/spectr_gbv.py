@@ -1,4 +1,4 @@
-"""What SpecTr-GBV calls the largest acceptance of K i.i.d. drafts lies below what a lossless rule reaches.
+"""SpecTr-GBV's claimed optimum of K i.i.d. drafts is less than the acceptance of a lossless rule.
 
 The paper bounds the accepted length of every rule for K i.i.d. drafted blocks, and claims to reach the bound. Its proof takes the
 drafts for independent *given the output*. For blocks of one token (L = 1) that gives, given the output y, the probability

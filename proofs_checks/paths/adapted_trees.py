@@ -27,7 +27,7 @@ says nothing about how many children there are. So when c was rejected with all 
 elder history is as likely as before, the next child follows its distribution given that, and whether there is one may depend on all of it.
 
 For joint and optimal selection a prefix that is drafted after twice breaks the second sentence of the proof: r then depends on draws
-after c, and they are no longer i.i.d. given r. Three ways to do so that look harmless are refuted by counterexample below. Whether two
+after c, and they are no longer i.i.d. given r. Three plausible methods are refuted by counterexample below. Whether two
 nodes are equal siblings matters: numbers after one token may depend on what was drawn after another token of the same level, and not
 on what was drawn after an equal one.
 """

@@ -201,7 +201,7 @@ STATEMENTS = (
     ),
     Statement(
         "two keys: one for drafts, one for recovery",
-        "A draft from one key's race, the token after a rejection from another's, an independent acceptance test: distribution p over keys.",
+        "A draft from one key's race, the token after a rejection from another's, and an independent test: distribution p over keys.",
         "SynthID-Text, supplement; vLLM #56122",
         METHOD,
         two_keys,
