@@ -42,12 +42,12 @@ def compute(
     sizes: tuple[int, ...] = SIZES,
     ks: tuple[int, ...] = (1, 2, 3, 4, 6, 8),
     n_of_rules: int = N_OF_RULES,
-    interleaved: tuple[tuple[int, int], ...] = SIDE_BY_SIDE,
+    beside: tuple[tuple[int, int], ...] = SIDE_BY_SIDE,
 ) -> list[dict[str, Any]]:
     """Return a row per panel, method and size: median of the repeats in seconds; interleaved ones with `full` also megabytes."""
     limit = FULL_LIMIT if full else QUICK_LIMIT
     peers = [name for name in PEERS if find_spec(PACKAGES.get(name, "scipy"))]
-    rows = in_turns([*OURS, *peers], interleaved, limit, memory=full)
+    rows = in_turns([*OURS, *peers], beside, limit, memory=full)
     for name in (*peers, "optimum", "construction", *RULES):
         on = N_OF_PROGRAMS if name in peers else n_of_rules
         for panel, points in (("n", [(n, K) for n in sizes]), ("k", [(on, k) for k in ks])):

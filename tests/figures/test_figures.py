@@ -25,7 +25,7 @@ from ot_draft.data import Study, compare_rules, read_pairs, summarise
 from ot_draft.data.tables import as_records
 
 TINY: dict[str, dict[str, Any]] = {
-    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5, "interleaved": ((3, 2), (4, 2))},
+    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5, "beside": ((3, 2), (4, 2))},
     "khisti_figure_2": {"steps": 4},
     "acceptance_bernoulli": {"ks": (1, 2, 3)},
     "acceptance_random": {"count": 2, "ks": (1, 8)},
