@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import wraps
+from inspect import signature
+from reprlib import repr as shortened
 from typing import Any, TypeVar, cast
 
 from . import arrays as xp
@@ -248,6 +250,31 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
         f"the rule must return otd.Selection(accept, residual) of numeric {type(p).__module__.split('.')[0]} arrays like p, (..., {k}) and"
         f" (..., {n}), got {seen or type(given).__name__}. Correct the return value."
     )
+
+
+def with_arguments(rule: SelectionRule) -> str:
+    """The rule's name in comparisons: with the arguments of its constructor that are stored and differ from their defaults.
+
+    The draft law is named separately. A rule with a name of its own keeps that.
+    """
+    if rule.name != type(rule).__name__:
+        return rule.name
+    shown = {}
+    for name, parameter in signature(type(rule)).parameters.items():
+        value = getattr(rule, name, parameter.default)
+        of_every_rule = name == "name" or isinstance(value, DraftLaw)
+        if not of_every_rule and (text := _short(value)) != _short(parameter.default):
+            shown[name] = text
+    arguments = ", ".join(f"{name}={text}" for name, text in shown.items())
+    return type(rule).__name__ + (f"({arguments})" if shown else "")
+
+
+def _short(value: Any) -> str:
+    """A short text for a value, without addresses: the name of a rule or function, else the start and end of its repr."""
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    if isinstance(name, str):
+        return name
+    return type(value).__name__ if " object at 0x" in repr(value) else shortened(value)
 
 
 def with_fields(thing: Any) -> str:

@@ -15,7 +15,7 @@ from ..data.pairs import as_pairs
 from ..errors import InvalidArgument
 from ..laws import is_defined
 from ..sampling import draw
-from ..selection import SelectionRule, under
+from ..selection import SelectionRule, under, with_arguments
 from .study import print_summaries
 
 
@@ -31,18 +31,19 @@ def print_beside_library(
 
     refuted: whether the rule is marked as not lossless.
     """
+    shown = with_arguments(rule)
     valid = [under(other, rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
-    others = [other for other in valid if other is not None and other.name != rule.name]
+    others = [other for other in valid if other is not None and other.name != shown]
     study = Study(tuple(ks), (rule, *others), lp_limit=0)
     _, p, q = _pairs(count, n)
     pairs = as_pairs({"p": p, "q": q}, "simulated", True)
     means = summarise(compare_rules(pairs, study), pairs, study)
-    lines = [replace(line, refuted=refuted and line.rule == rule.name) for line in means]
-    title = f"\n{rule.name} and the library's rules on {count} simulated pairs, n = {n:,}: softmax of Gaussian logits"
+    lines = [replace(line, refuted=refuted and line.rule == shown) for line in means]
+    title = f"\n{shown} and the library's rules on {count} simulated pairs, n = {n:,}: softmax of Gaussian logits"
     print_summaries("", [(lines, title)], "", tables.notes(lines, study, False))
-    taken = [line.k for line in lines if line.rule == rule.name and line.accepted is not None]
+    taken = [line.k for line in lines if line.rule == shown and line.accepted is not None]
     if taken:
-        times = sorted((in_softmaxes(each, max(taken), timed_n), each.name) for each in study.rules)
+        times = sorted((in_softmaxes(each, max(taken), timed_n), with_arguments(each)) for each in study.rules)
         listed = ", ".join(f"{name} {time:.3g}" for time, name in times if time < np.inf)
         print_summaries(
             "",

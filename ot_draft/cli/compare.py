@@ -18,6 +18,7 @@ from ..data.pairs import PairsFound, as_pairs, open_pairs
 from ..data.study import NoAcceptance, Row, chunk_of, compare_parts
 from ..data.summary import Means, Summary, total_variation
 from ..data.text_files import as_fraction
+from ..selection import with_arguments
 from .console import one_line, progress_bar
 from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .rule_target import RulesOfUser, refuted_rules
@@ -138,7 +139,9 @@ def compare(
 
 
 def _name_missing_values(lines: Sequence[Summary], study: Study) -> None:
-    missing = {rule.name for rule in study.rules} - {line.rule for line in lines if line.accepted is not None}
+    missing = {with_arguments(rule) for rule in study.rules} - {
+        line.rule for line in lines if line.accepted is not None
+    }
     for line in lines:
         if line.rule not in missing and line.method.startswith(NoAcceptance.RAISED):
             click.echo(f"{line.rule} with k = {line.k} {line.method.removeprefix('- ')}", err=True)
@@ -184,7 +187,7 @@ def _within_budget(pairs: PairsFound, study: Study) -> tuple[Study, str]:
             f"Omitted, because all rules together would take more than about {BUDGET:g} s on one core: {slow}. To include them, use --rules"
             f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}. With --out DIR, all rules are compared."
         )
-    return replace(study, rules=found.rules), note
+    return replace(study, rules=found.rules, lp_limit=found.lp_limit), note
 
 
 @dataclass
@@ -204,8 +207,12 @@ def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep:
     if journal and journal.known:
         count = min(journal.known * chunk_of(pairs.n), len(pairs))
         click.echo(f"resuming: {out} holds the results of {count:,} pairs", err=True)
-    with progress_bar(len(pairs) * len(study.rules), "rule evaluations") as advance:
-        for done in compare_parts(pairs, study, jobs, journal.known if journal else 0):
+    one_chunk, evaluations = len(pairs) <= chunk_of(pairs.n), len(study.rules) * len(study.ks)
+    with progress_bar(len(pairs) * evaluations, "rule evaluations", alike=not one_chunk) as advance:
+        known_chunks = journal.known if journal else 0
+        for done in compare_parts(pairs, study, jobs, known_chunks, lambda number: advance(by=number)):
+            if not one_chunk:
+                advance(by=len(done.pairs) * evaluations)
             rows = next(known) if done.rows is None else done.rows
             if journal and done.rows is not None:
                 journal.add(done.pairs, rows)
@@ -213,7 +220,6 @@ def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep:
                 kept += rows
             means.add(rows, done.pairs)
             distances += done.distances
-            advance(by=len(done.pairs) * len(study.rules))
     return Found(means, distances, journal.rows if journal else lambda: kept)
 
 

@@ -18,12 +18,13 @@ import click
 
 from .. import laws, rules
 from ..data.pairs import PairsFound
-from ..data.study import OF_RULE, library_rule, prints_on_stderr, under_laws
+from ..data.study import OF_RULE, ErrorOfRule, library_rule, prints_on_stderr, under_laws
 from ..errors import DraftSelectionError, InvalidArgument
 from ..names import lookup
-from ..selection import SelectionRule
+from ..selection import SelectionRule, with_arguments
 from ..verify.refutation import refutation
 from ..verify.source import RuleSource, import_lines, rule_source
+from .console import progress_bar
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,13 @@ def refuted_rules(
         with suppress(InvalidArgument):  # the rule is compared under none of these draft laws
             compared = under_laws((own,), law_names, max(ks)) if _may_be_own(name) else ()
         for rule in compared:
-            with prints_on_stderr():  # prints of a rule are not part of the table
-                wrong = refutation(rule, ks, tried)
+            shown = with_arguments(rule)
+            with prints_on_stderr(), progress_bar(1, f"looking for a counterexample to {shown}", alike=False):
+                wrong = refutation(rule, ks, tried)  # prints of a rule are not part of the table
             if wrong and rule.law == own.law:
-                found[rule.name, rule.law.name] = f"{rule.name} {wrong}. To see why: ot-draft check '{name}'"
+                found[shown, rule.law.name] = f"{shown} {wrong}. To see why: ot-draft check '{name}'"
             elif wrong:
-                found[rule.name, rule.law.name] = f"{rule.name} under {rule.law.name} {wrong}."
+                found[shown, rule.law.name] = f"{shown} under {rule.law.name} {wrong}."
     return found
 
 
@@ -137,7 +139,7 @@ class RulesOfUser:
         names = [note.removeprefix(OF_RULE) for note in getattr(error, "__notes__", ()) if note.startswith(OF_RULE)]
         if not names and (issubclass(kind, known) or not issubclass(kind, Exception)):
             return
-        told = " ".join(f"{kind.__name__}: {error}".split())
+        told = " ".join(f"{'' if kind is ErrorOfRule else f'{kind.__name__}: '}{error}".split())
         raise click.UsageError(
             f"{self.text}: the rule {' '.join([*names, 'raised'])} {told}. Run ot-draft check for the smallest example."
         ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from textwrap import fill
@@ -74,13 +74,14 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> tuple[list[Entry], l
     Rules that attain the optimum of their draft law are drawn once: Optimal is the optimum's line, greedy drafting's optimum is Greedy's.
     """
     curves = list(_curves(lines))
+    own = [key for key, _ in curves if key not in LOOKS]
     every_k = sorted({line.k for line in lines})
     step = (every_k[-1] / every_k[0]) ** 0.006
     ends: list[Entry] = []
     points: list[Entry] = []
     barred: set[tuple[int, float]] = set()  # where rules coincide, as all do at k = 1, one bar is drawn
     for number, (key, found) in enumerate(curves):
-        style = look(key)
+        style = replace(look(key), colour="#DD0000", marker="*pX8H"[own.index(key) % 5]) if key in own else look(key)
         dodge = step ** (number - len(curves) / 2)  # so that error bars do not hide each other
         places = [(line.k, round(float(line.accepted), 9)) for line in found]
         ks, means = [line.k * dodge for line in found], [float(line.accepted) for line in found]
@@ -104,7 +105,8 @@ def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
     for rule, law in dict.fromkeys((line.rule, line.law) for line in lines):
         found = [line for line in lines if (line.rule, line.law) == (rule, law) and line.accepted is not None]
         key = f"{rule} {law}" if rule == OptimumRow.DUAL and law != "iid" else rule
-        if found and key in LOOKS and key not in ("Optimal", "FromCoupling"):  # their lines are the optimum's
+        on_optimum = key in ("Optimal", "FromCoupling")  # their lines are the optimum's
+        if found and not on_optimum and (key in LOOKS or rule not in set(OptimumRow)):
             yield key, found
 
 

@@ -5,6 +5,7 @@ Its numbers on a block of pairs, and on pairs in memory (`compare_rules`).
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ from ..names import lookup
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..sampling import draw
-from ..selection import SelectionRule, under
+from ..selection import SelectionRule, under, with_arguments
 from .estimate import Place, evaluate_pairs
 from .pairs import PairsFound
 
@@ -248,7 +249,7 @@ def block(
         for rule in study.rules:
             problem = problems.get(rule.law)
             if problem is None:
-                yield Row(None, k, rule.name, rule.law.name, None, None, None, None, NoAcceptance.UNDEFINED)
+                yield Row(None, k, with_arguments(rule), rule.law.name, None, None, None, None, NoAcceptance.UNDEFINED)
             else:
                 yield _rule(study, rule, problem, optima[rule.law], place_of, lp_seconds)
 
@@ -266,7 +267,7 @@ def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
 def _rule(
     study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
 ) -> Row:  # fmt: skip
-    about = (None, problem.k, rule.name, rule.law.name)
+    about = (None, problem.k, with_arguments(rule), rule.law.name)
     if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     try:
@@ -277,7 +278,7 @@ def _rule(
         told = f"{NoAcceptance.RAISED}{type(error).__name__}: {said}" if _takes(rule, problem) else f"- {said}"
         return Row(*about, None, None, None, best, told)
     except (Exception, SystemExit) as error:
-        error.add_note(f"{OF_RULE}{rule.name}")
+        error.add_note(f"{OF_RULE}{with_arguments(rule)}")
         raise
     return Row(*about, found.value, found.taken, found.error, best, found.method)
 
@@ -318,21 +319,24 @@ class Compared:
     distances: list[Any]
 
 
-def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0) -> Iterator[Compared]:
+def compare_parts(
+    pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0, on_rule: Callable[[int], object] = abs
+) -> Iterator[Compared]:
     """Chunk after chunk of pairs (`chunk_of`), bitwise identical for any number of jobs; no more in memory than is at work.
 
-    known: number of first chunks that are known and get no rows.
+    known: number of first chunks that are known and get no rows. on_rule: called with the number of pairs after each rule and k, if all
+    pairs are one chunk.
     """
     study, size = study or Study(), chunk_of(pairs.n)
     seconds, chunks = study.lp_limit / len(pairs), -(-len(pairs) // size)
     tasks = ((part, study if number >= known else None, seconds) for number, part in enumerate(pairs.parts(size)))
     if jobs == 1 or chunks == 1:
-        work = (_compare_chunk(*task) for task in tasks)
+        work = (_compare_chunk(*task, on_rule if chunks == 1 else abs) for task in tasks)
     else:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=min(jobs, chunks), return_as="generator", batch_size=1)
-        work = parallel(delayed(_compare_chunk)(*task) for task in tasks)
+        work = parallel(delayed(_compare_in_worker)(*task) for task in tasks)
     for part, done in zip(pairs.parts(size), work, strict=True):
         yield Compared(part, *done)
 
@@ -377,10 +381,40 @@ def compare_rules(
     return rows
 
 
-def _compare_chunk(part: PairsFound, study: Study | None, seconds: float) -> tuple[list[Row] | None, list[Any]]:
+class ErrorOfRule(Exception):
+    """An exception of a rule that cannot be sent between processes: its type and message."""
+
+
+def _compare_in_worker(part: PairsFound, study: Study | None, seconds: float) -> tuple[list[Row] | None, list[Any]]:
+    try:
+        return _compare_chunk(part, study, seconds)
+    except (Exception, SystemExit) as error:
+        if _can_be_sent(error):
+            raise
+        sent = ErrorOfRule(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            sent.add_note(note)
+        raise sent from None
+
+
+def _can_be_sent(error: BaseException) -> bool:
+    """Whether the exception survives the way to another process, which also imports the modules of its type."""
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error) and not isinstance(error, SystemExit)
+    except Exception:
+        return False
+
+
+def _compare_chunk(
+    part: PairsFound, study: Study | None, seconds: float, on_rule: Callable[[int], object] = abs
+) -> tuple[list[Row] | None, list[Any]]:
     pairs = part.load()
     distances = [value / 2 for value in abs(pairs.p - pairs.q).sum(-1).tolist()]
     if study is None:
         return None, distances
-    found = list(block(study, pairs.p, pairs.q, lambda row: (pairs.index[row],), seconds))
+    found, optima = list[Row](), set[str](OptimumRow)
+    for each in block(study, pairs.p, pairs.q, lambda row: (pairs.index[row],), seconds):
+        found.append(each)
+        if each.rule not in optima:
+            on_rule(len(pairs))
     return [row.at(place, pair) for place, pair in enumerate(pairs.index) for row in found], distances

@@ -84,8 +84,8 @@ def _sections(
             rows.append(([NAMES.get(rule, rule) + " (NOT LOSSLESS)" * last.refuted, *cells, _share_of(last)], False))
             if rule == "KSeq":
                 least = [_sign(by_k[k]) + _share(by_k[k].least_share) if k in by_k else "-" for k in ks]
-                rows.append((["minimum share of the optimum", *least, ""], True))
-                rows.append((["guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), ""], True))
+                rows.append((["minimum share over pairs", *least, ""], True))
+                rows.append((["guarantee, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), ""], True))
         yield _title(law), rows
 
 
@@ -131,9 +131,9 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
     missing = [line for line in lines if line.accepted is None and (line.law, line.rule) in named]
     estimated = any(line.method == "estimated" for line in shown)
     said = {
-        "TV: total variation of p and q. Acceptance: probability that the output is a draft token, accepted or sampled after the"
-        " rejection of all. Share: of the draft law's optimum, at the largest k.": True,
-        "Optimum: the largest acceptance of all rules with the same output distribution and draft law.": True,
+        "TV: total variation distance of p and q. Acceptance: probability that the output token is one of the draft tokens.": True,
+        "Optimum: the largest acceptance of any rule with this output distribution and draft law. Share: acceptance / optimum, at the"
+        " largest k.": True,
         "Linear program: the same, computed by a solver.": any(
             line.rule == OptimumRow.LINEAR_PROGRAM for line in shown
         ),
@@ -143,10 +143,11 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
             not line.method.startswith(NoAcceptance.RAISED) for line in missing
         ),
         f"error: {_errors(missing)}.": bool(_errors(missing)),
-        "Minimum share: over all pairs. It and the guarantee of K-SEQ count accepted draft tokens only.": any(
+        "Minimum share and guarantee of K-SEQ: without tokens sampled from the residual distribution.": any(
             x.rule == "KSeq" for x in shown
         ),
         _left_out(lines, study.lp_limit): True,
+        "To choose k by speed: ot-draft plan.": len(study.ks) > 1,
     }
     return " ".join(note for note, stands in said.items() if stands and note)
 
@@ -195,7 +196,7 @@ def latex(lines: Sequence[Summary], title: str) -> str:
         out += ["\\midrule", f"\\multicolumn{{{len(ks) + 2}}}{{l}}{{\\emph{{{law.translate(in_text)}}}}} \\\\"]
         for (name, *cells, share), _ in rows:
             cells.append(f"${share}$".translate(in_math) if "≈" in share else share)
-            words, _, formula = name.partition(", ")
+            words, _, formula = name.partition(", ") if name.startswith("guarantee") else (name, "", "")
             out.append(f"{words.translate(in_text)}{f', ${formula}$' if formula else ''} & {' & '.join(cells)} \\\\")
     left_out = [f"% {note}"] if (note := _left_out(lines)) else []
     return "\n".join([*out, "\\bottomrule", "\\end{tabular}", *left_out, ""])

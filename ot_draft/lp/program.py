@@ -138,13 +138,14 @@ def check_one(problem: Problem) -> None:
         )
 
 
-def seconds(law: DraftLaw, q: Array, k: int, seconds_per_set: float = 25e-6) -> float:
+def seconds(law: DraftLaw, q: Array, k: int, seconds_per_set: float = 25e-6, least_seconds: float = 1e-3) -> float:
     """Estimated seconds to solve the program for q (n,), from the number of draft sets; infinite if they are too many to solve.
 
-    seconds_per_set: with HiGHS, measured 10e-6 to 20e-6 for i.i.d. draft tokens, 20e-6 to 90e-6 without replacement.
+    least_seconds: for two tokens, measured 1e-3 to 3e-3. seconds_per_set: with HiGHS, measured 10e-6 to 20e-6 for i.i.d. draft tokens,
+    20e-6 to 90e-6 without replacement.
     """
     count = sets.most(law, q, k)
-    return inf if q.shape[-1] > sets.MAX_TOKENS or count > sets.MAX_SETS else count * seconds_per_set
+    return inf if q.shape[-1] > sets.MAX_TOKENS or count > sets.MAX_SETS else least_seconds + count * seconds_per_set
 
 
 def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from time import process_time
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,19 +20,25 @@ from ..selection import Selection, SelectionRule, target_kept
 from .corners import CORNERS
 from .source import magnitude, numbers
 
+SMALL = 4  # max. number of tokens of the problems on which a rule is called repeatedly
+KINDS = ("", "float64", "float32")  # of numbers, Fractions first
+FLOAT_ROUNDING: Mapping[str, float] = MappingProxyType({"float64": 1e-6, "float32": 1e-4})
+
 
 @dataclass(frozen=True)
 class Refutation:
     """A problem, and the total variation distance between the rule's output distribution and the target on it.
 
     overwrites: the argument that the rule changes on it, "p", "q" or "drafts", in Fractions or in float64; then the distance is 0. It is 0,
-    too, where accept or residual are not probabilities, whatever the output distribution. in_floats: whether the distance is in float64.
+    too, where accept or residual are not probabilities, whatever the output distribution; infinite where they are not numbers. kind:
+    "float64" or "float32" if the distance is not in Fractions. again: whether it is found only after a call with other p and q.
     """
 
     problem: Problem
     distance: Fraction | float
     overwrites: str = ""
-    in_floats: bool = False
+    kind: str = ""
+    again: bool = False
 
     def __str__(self) -> str:
         problem, shown = self.problem, 8  # tokens
@@ -38,9 +46,12 @@ class Refutation:
         where = where if problem.n <= shown else f"one of the given pairs, n = {problem.n}, k = {problem.k}"
         if self.overwrites:
             return f"overwrites its argument {self.overwrites} at {where}, so that what the caller computes from it is wrong"
-        within = " in float64" if self.in_floats else ""
-        seen = f"total variation distance {magnitude(self.distance)} from the target"
-        return f"is not lossless{within}: {seen if self.distance else 'accept or residual are not probabilities'} at {where}"
+        within = f" in {self.kind}" if self.kind else ""
+        within += " after a call with other p and q, so that it must keep no state between calls" if self.again else ""
+        seen = (
+            f"total variation distance {magnitude(self.distance)} from the target" if 0 < self.distance < np.inf else ""
+        )
+        return f"is not lossless{within}: {seen or 'accept or residual are not probabilities'} at {where}"
 
 
 class Watched:
@@ -76,11 +87,12 @@ def are_probabilities(selection: Selection, drafts: Array, slack: float) -> Arra
 
 def refutation(
     rule: SelectionRule, ks: Iterable[int] = (1, 2, 3), pairs: Iterable[tuple[Array, Array]] = (), seconds: float = 1.5,
-    tuples: int = 256, rounding: float = 1e-9, float_rounding: float = 1e-6, clock: Callable[[], float] = process_time,
+    tuples: int = 256, rounding: float = 1e-9, float_rounding: Mapping[str, float] = FLOAT_ROUNDING,
+    clock: Callable[[], float] = process_time,
 ) -> Refutation | None:  # fmt: skip
     """Return a problem on which the rule overwrites its arguments, or else that with the largest distance from the target.
 
-    Problems in Fractions go before problems in float64. None does not show that the rule is lossless.
+    Problems in Fractions go before problems in float64, and these before float32. None does not show that the rule is lossless.
 
     Parameters
     ----------
@@ -96,8 +108,8 @@ def refutation(
         Maximum number of draft tuples per problem in Fractions, all of which are enumerated.
     rounding : float, default=1e-9
         Distance up to which floats that a rule returns for Fractions do not refute it.
-    float_rounding : float, default=1e-6
-        Distance up to which the output distribution in float64 does not refute the rule.
+    float_rounding : mapping, default={"float64": 1e-6, "float32": 1e-4}
+        Distance up to which the output distribution in float64 and float32 does not refute the rule.
     clock : callable, default=time.process_time
         Seconds, for tests.
 
@@ -105,7 +117,9 @@ def refutation(
     -------
     Refutation or None
     """
-    end, ks = clock() + seconds, tuple(ks)
+    end, ks, new = clock() + seconds, tuple(ks), rule
+    with suppress(Exception):  # a rule that cannot be copied is the same object in every test
+        new = deepcopy(rule)
     worst: Refutation | None = None
     improper: Refutation | None = None
     for problem in [*small_problems(rule.law, ks, tuples), *problems_of(pairs, rule.law, ks)]:
@@ -115,23 +129,57 @@ def refutation(
         p, q = (x / x.sum() for x in (problem.p.astype(float), problem.q.astype(float)))
         floats = Problem(p, q, problem.k, problem.law)
         exact = is_exact(problem.p) and problem.n**problem.k <= tuples
-        for case in (problem, floats) if exact else (floats,):
-            distance = _distance(watched, case, rounding if case is problem else float_rounding)
-            found = Refutation(problem, distance, in_floats=case is floats)
-            if distance and (worst is None or (worst.in_floats, distance) > (found.in_floats, worst.distance)):
+        cases = {"": problem} if exact else {}
+        for kind, case in (cases | {"float64": floats, "float32": _single(floats)}).items():
+            distance = _distance(watched, case, float_rounding.get(kind, rounding))
+            found = Refutation(problem, distance, kind=kind)
+            if distance and (
+                worst is None or (KINDS.index(kind), -distance) < (KINDS.index(worst.kind), -worst.distance)
+            ):
                 worst = found
         if watched.overwrites:
             return Refutation(problem, 0, watched.overwrites)
         improper = improper or (Refutation(problem, 0) if watched.improper else None)
-    return improper if improper and (worst is None or worst.in_floats) else worst
+    found_last = improper if improper and (worst is None or worst.kind) else worst
+    few = [problem for problem in small_problems(rule.law, ks, tuples) if problem.n <= SMALL]
+    return found_last or _refuted_again(new, few, rounding, clock, clock() + seconds)
+
+
+def _single(problem: Problem) -> Problem:
+    """The problem in float32."""
+    p, q = (x.astype(np.float32) for x in (problem.p, problem.q))
+    return Problem(p / p.sum(), q / q.sum(), problem.k, problem.law)
+
+
+def _refuted_again(
+    rule: SelectionRule, problems: Iterable[Problem], rounding: float, clock: Callable[[], float], end: float
+) -> Refutation | None:
+    """A problem on which a new copy of the rule is wrong in its second or third call: another pair of these sizes, and the first again."""
+    for problem in problems:
+        if clock() > end:
+            break
+        own = rule
+        with suppress(Exception):
+            own = deepcopy(rule)
+        watched, other = Watched(own, rounding), Problem(problem.q, problem.p, problem.k, problem.law)
+        for place, each in enumerate((problem, other, problem)):
+            distance = _distance(watched, each, rounding)
+            if distance and place:
+                return Refutation(each, distance, again=True)
+    return None
 
 
 def _distance(watched: Watched, problem: Problem, rounding: float) -> Fraction | float:
-    """Total variation distance from the target; 0 up to rounding, and where the rule raises an error."""
+    """Total variation distance from the target; 0 up to rounding, and where the rule raises an error.
+
+    Infinite where the output is not a number though q drafts every token; for impossible drafts a rule may return anything.
+    """
     with suppress(Exception, SystemExit):  # it may reject this problem; others are for the caller that runs the rule
         target = target_kept(watched.rule, problem.p, problem.q, problem.k)
         output = evaluate(watched, problem).output
         distance = abs(output - target).sum() / 2
+        if distance != distance:
+            return np.inf if (problem.q > 0).all() else 0
         return distance if distance > (0 if holds_fractions(output) else rounding) else 0
     return 0
 
@@ -148,7 +196,9 @@ def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Proble
         if all(isinstance(weight, int) for weight in (*p, *q)):
             target, draft = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in (p, q))
             found += [Problem(target, draft, k, law) for k in ks if len(p) ** k <= tuples and is_defined(law, k)]
-    return sorted(found, key=lambda problem: problem.n**problem.k)
+    return sorted(
+        found, key=lambda problem: (problem.n == 1, problem.n**problem.k)
+    )  # every rule is right for one token
 
 
 def problems_of(

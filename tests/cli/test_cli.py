@@ -61,10 +61,10 @@ def test_the_table_shows_fractions_bounds_and_what_signs_mean() -> None:
     for text in (
         "15/16",
         "0.8476",
-        "guaranteed",
+        "guarantee, 1 - (1 - 1/k)^k",
         "0.7500",
         "TV 0.2500",
-        "probability that the output is a draft token",
+        "probability that the output token is one of the draft tokens",
     ):
         assert text in output
     assert "±" not in output

@@ -23,6 +23,7 @@ from ot_draft.data import Study
 from ot_draft.data.budget import Affordable, affordable
 from ot_draft.data.pairs import as_pairs
 from ot_draft.data.study import QUICK_RULES
+from ot_draft.selection import with_arguments
 
 ROOT = Path(__file__).parents[2]
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
@@ -215,6 +216,17 @@ def test_rules_beyond_the_time_budget_are_left_out(n: int, pairs: int, left_out:
     assert set(QUICK_RULES) <= set(found.rules) and all(seconds > 4 for seconds in found.left_out.values())
 
 
+def test_the_optimum_and_the_linear_programs_count() -> None:
+    """For many pairs of two tokens every value is quick, and the sum over the pairs is not."""
+    two = np.full((10_000, 2), 0.5)
+    pairs = as_pairs({"p": two, "q": two}, "simulated", True)
+    found = affordable(pairs, Study(), BUDGET)
+    assert {rule.name for rule in found.left_out} == {"RecursiveRejectionWithoutReplacement", "HeadAndTail"}
+    assert found.lp_limit == Study.lp_limit  # a single program takes more than its share of it
+    assert affordable(pairs.first(3_000), Study(), BUDGET).lp_limit < 2
+    assert affordable(pairs.first(100), Study(), BUDGET) == Affordable(Study.rules, {}, Study.lp_limit)
+
+
 def test_rules_that_are_quick_on_floats_only_are_left_out_for_many_pairs_of_fractions() -> None:
     """All draft tuples of 20 pairs are enumerated with k = 8, which takes 20 s or more per rule."""
     p, q = (np.array([[Fraction(w, sum(weights)) for w in weights]] * 20) for weights in ((1, 2, 4), (3, 1, 1)))
@@ -240,12 +252,65 @@ def test_left_out_rules_are_named_with_the_option(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("ot_draft.cli.compare.BUDGET", 0.0)
     monkeypatch.setattr(
         "ot_draft.cli.compare.affordable",
-        lambda pairs, study, *more: Affordable(study.rules[:1], {study.rules[1]: 99.0}),
+        lambda pairs, study, *more: Affordable(study.rules[:1], {study.rules[1]: 99.0}, study.lp_limit),
     )
     told = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--csv")
     assert "KSeq (about 99 s)" in told.stderr and "--rules KSeq" in told.stderr and "KSeq" not in told.stdout
     table = " ".join(compare(*BERNOULLI, "--k", 1, "--jobs", 1).stdout.split())  # as in a file
-    assert "KSeq (about 99 s)" in table and "--rules KSeq" in table and "guaranteed" not in table
+    assert "KSeq (about 99 s)" in table and "--rules KSeq" in table and "guarantee," not in table
+
+
+def test_rules_with_other_arguments_have_names_of_their_own(tmp_path: Path) -> None:
+    own = tmp_path / "rules_with_arguments.py"
+    own.write_text(WITH_ARGUMENTS)
+    names = f"optimal,Optimal(classes=256),KSeq(factor=2),{own}:Scaled,{own}:Scaled('double')"
+    found = compare(*BERNOULLI, "--k", "2", "--jobs", 1, "--lp-limit", 0, "--rules", names, "--json")
+    shown = [row["rule"] for row in json.loads(found.stdout)["summary"]]
+    paper = compare(*BERNOULLI, "--k", "2", "--lp-limit", 0, "--rules", "KSeq,HeadAndTail(head=2,classes=4)", "--latex")
+    assert "HeadAndTail(head=2, classes=4) &" in paper.stdout and "guarantee, $1 - (1 - 1/k)^k$ &" in paper.stdout
+    assert shown == [
+        "optimum",
+        "optimum by LP",
+        "Optimal",
+        "Optimal(classes=256)",
+        "KSeq(factor=2)",
+        "Scaled",
+        "Scaled(weights='double')",
+    ]
+
+
+WITH_ARGUMENTS = """
+import ot_draft as otd
+
+
+class Scaled(otd.SelectionRule):
+    law = otd.IID()
+
+    def __init__(self, weights="single", unused=3, name="scaled"):
+        self.weights = weights
+
+    def __call__(self, p, q, drafts):
+        return otd.rules.KSeq()(p, q, drafts)
+"""
+
+
+def test_default_rules_are_named_by_their_classes() -> None:
+    rules = [
+        *otd.rules.ALL,
+        otd.rules.Optimal(otd.Hybrid("auto")),
+        otd.lossy.Toward(otd.lossy.KL(0.02), otd.rules.KSeq()),
+    ]
+    assert [with_arguments(rule) for rule in rules[:-1]] == [type(rule).__name__ for rule in rules[:-1]]
+    assert with_arguments(rules[-1]) == "Toward(KL(0.02), KSeq)"
+    weighted = otd.rules.ImportanceWeighted(weights=np.maximum)
+    assert with_arguments(weighted) == "ImportanceWeighted(weights=maximum)"
+
+
+def test_an_own_rule_is_in_the_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    options = ("--k", "1,2", "--jobs", 1, "--plot", "--out", tmp_path, "--format", "svg", "--lp-limit", 0)
+    assert compare(*BERNOULLI, *options, "--rules", "KSeq,KSeq(factor=2)").exit_code == 0
+    assert "KSeq(factor=2)</text>" in (tmp_path / "acceptance.svg").read_text()
 
 
 def test_a_rule_without_any_value_is_named_on_standard_error(tmp_path: Path) -> None:
@@ -441,6 +506,40 @@ class Ends(Own):
         raise SystemExit(0)
 
 
+class NeedsTwo(Exception):
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+class RaisesUnpicklable(Own):
+    def __call__(self, p, q, drafts):
+        raise NeedsTwo(1, 2)
+
+
+class WrongInFloat32(Own):
+    def __call__(self, p, q, drafts):
+        return (no_residual if p.dtype == "float32" else RIGHT)(p, q, drafts)
+
+
+class NoNumber(Own):
+    # Its residual is not a number where p is q, as 0/0 in floats.
+
+    def __call__(self, p, q, drafts):
+        selection = RIGHT(p, q, drafts)
+        wrong = not xp.is_exact(p) and (p == q).all()
+        return otd.Selection(selection.accept, selection.residual * float("nan") if wrong else selection.residual)
+
+
+class KeepsResidual(Own):
+    # It keeps the residual distribution of its first call.
+    residual = None
+
+    def __call__(self, p, q, drafts):
+        selection = RIGHT(p, q, drafts)
+        self.residual = selection.residual if self.residual is None else self.residual
+        return otd.Selection(selection.accept, self.residual)
+
+
 class Prints(Own):
     def __call__(self, p, q, drafts):
         print("no JSON")
@@ -575,6 +674,17 @@ def test_prints_of_a_rule_are_not_in_the_output(own: Path) -> None:
     [
         ("WrongInFloats", 5, "is not lossless in float64: total variation distance 0.24 from the target at p = (1/5, "),
         ("WrongWithoutFractions", 5, "is not lossless in float64: total variation distance 0.24 "),
+        (
+            "WrongInFloat32",
+            5,
+            "is not lossless in float32: total variation distance 0.24 from the target at p = (1/5, ",
+        ),
+        ("NoNumber", 5, "is not lossless in float64: accept or residual are not probabilities at p = (1/"),
+        (
+            "KeepsResidual",
+            5,
+            "is not lossless after a call with other p and q, so that it must keep no state between calls: ",
+        ),
         ("WrongForMany", 9, "is not lossless in float64: total variation distance "),
         ("WrongForMany", 5, ""),  # right for these pairs
         ("Negative", 5, "is not lossless: accept or residual are not probabilities at p = ("),
@@ -615,6 +725,7 @@ def test_a_rule_that_overwrites_its_arguments_is_marked(name: str, own: Path, tm
         ("ReadsFile", "FileNotFoundError: "),
         ("LikeAFile", "InvalidDistribution: no such distribution"),
         ("Ends", "SystemExit: 0"),
+        ("RaisesUnpicklable", "NeedsTwo: 1 and 2"),
     ],
 )
 def test_an_error_that_is_no_refusal_is_an_error_of_the_rule(name: str, error: str, own: Path) -> None:
@@ -622,11 +733,19 @@ def test_an_error_that_is_no_refusal_is_an_error_of_the_rule(name: str, error: s
     assert found.exit_code == 2 and f"{name}: the rule {name} raised {error}" in found.stderr
 
 
+def test_an_error_of_a_rule_in_another_process_is_the_same(own: Path, tmp_path: Path) -> None:
+    options = (pairs_of(tmp_path / "pairs.npz", 3, 20), "--k", 1, "--lp-limit", 0)
+    for name in ("RaisesUnpicklable", "Ends"):
+        one, two = (compare(*options, "--jobs", jobs, "--rules", f"{own}:{name}") for jobs in (1, 2))
+        assert one.exit_code == two.exit_code == 2
+        assert one.stderr.splitlines()[-1] == two.stderr.splitlines()[-1]
+
+
 def test_four_numbers_of_drafts_keep_their_standard_errors(tmp_path: Path) -> None:
     shown = compare(pairs_of(tmp_path / "pairs.npz", 5, 6), "--k", "1,2,4,8", "--jobs", 1, "--rules", "KSeq").stdout
     rows = [line for line in shown.splitlines() if line.startswith("   KSeq ")]
     assert len(rows) == 2 and "".join(rows).count("±") == 4 and max(map(len, shown.splitlines())) <= 80
-    assert "Optimum: the largest acceptance" in shown and "dual" not in shown
+    assert "Optimum: the largest acceptance" in shown and " dual" not in shown
 
 
 def test_more_top_tokens_than_draft_tokens_are_an_error() -> None:

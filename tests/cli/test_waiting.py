@@ -9,12 +9,14 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from ot_draft.cli import console, main, progress_bar
+from ot_draft.rules import KSeq
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["", *main.list_commands(click.Context(main))]
@@ -128,6 +130,19 @@ def test_the_remaining_time_is_that_of_all_finished_items(
             now += pause
             advance()
     assert tasks[0].time_remaining == left
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_comparison_of_one_pair_tells_of_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed_form = KSeq.closed_form
+
+    def late(self: KSeq, *given: Any) -> Any:
+        until("rule evaluations: 1 of 2\n")
+        return closed_form(self, *given)
+
+    monkeypatch.setattr(KSeq, "closed_form", late)
+    words = ["--p", "0.5,0.5", "--q", "0.75,0.25", "--k", "16", "--rules", "NaiveTarget,KSeq"]
+    assert CliRunner().invoke(main, ["compare", *words]).exit_code == 0
 
 
 def test_a_quick_command_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:

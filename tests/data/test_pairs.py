@@ -128,10 +128,10 @@ def test_a_rule_that_is_named_twice_is_compared_once() -> None:
 
 
 def test_two_rules_of_one_name_are_no_mean() -> None:
+    class Optimal(otd.rules.KSeq):
+        """Another rule of this name."""
+
     p = np.full((2, 4), 0.25)
-    pairs, study = (
-        as_pairs({"p": p, "q": p}, "there"),
-        Study((2,), (otd.rules.Optimal(), otd.rules.Optimal(classes=16))),
-    )
+    pairs, study = as_pairs({"p": p, "q": p}, "there"), Study((2,), (otd.rules.Optimal(), Optimal()))
     with pytest.raises(otd.InvalidArgument, match=r"two rows of Optimal under iid with k = 2, .* Rename one"):
         summarise(compare_rules(pairs, study), pairs)
