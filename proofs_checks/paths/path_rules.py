@@ -61,10 +61,10 @@ def lossless(case: PathCase, error: str) -> bool:
     rules = (trees.TokenWise(otd.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
     if not error and case.K == 1:
         rules = (*rules, trees.BlockVerification(), SPECULATIVE)
-    return all(case.evaluate(misinformed(rule, case, error)).lossless for rule in rules)
+    return all(case.evaluate(told(rule, case, error)).lossless for rule in rules)
 
 
-def misinformed(rule: trees.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
+def told(rule: trees.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
     """Return the rule with a model that has the injected error."""
 
     def on_wrong_model(model: Any, drafts: Any) -> Any:
