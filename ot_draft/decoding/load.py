@@ -241,11 +241,11 @@ def _gguf_read_once(name: str) -> Iterator[None]:
     import gguf
 
     reader = gguf.GGUFReader
-    gguf.GGUFReader = cache(reader)  # type: ignore[misc, assignment]
+    gguf.GGUFReader = cache(reader)
     try:
         yield
     finally:
-        gguf.GGUFReader = reader  # type: ignore[misc]
+        gguf.GGUFReader = reader
 
 
 def _device(name: str) -> torch.device:
