@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from joblib.externals.loky import get_reusable_executor
 from slow import slow
 
 import ot_draft as otd
@@ -735,6 +736,7 @@ def test_an_error_that_is_no_refusal_is_an_error_of_the_rule(name: str, error: s
 
 def test_an_error_of_a_rule_in_another_process_is_the_same(own: Path, tmp_path: Path) -> None:
     options = (pairs_of(tmp_path / "pairs.npz", 3, 20), "--k", 1, "--lp-limit", 0)
+    get_reusable_executor().shutdown()  # worker processes of earlier tests cannot import these rules
     for name in ("RaisesUnpicklable", "Ends"):
         one, two = (compare(*options, "--jobs", jobs, "--rules", f"{own}:{name}") for jobs in (1, 2))
         assert one.exit_code == two.exit_code == 2
