@@ -44,6 +44,16 @@ select,Joint,0.03""",
 }
 
 
+class _CostsFile(Place):
+    """The file of costs; without it the error states how to write one."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        return (
+            "FILE holds the times of draft and target calls. Measure them by"
+            " `ot-draft decode --compare json > costs.json`, or write them by hand (format: `ot-draft plan --help`)."
+        )
+
+
 @click.command(
     context_settings=DEFAULTS,
     epilog=f"""\b
@@ -63,7 +73,7 @@ As CSV:
 {EXAMPLES["csv"]}""",
 )
 @click.option(
-    "--costs", "costs_file", required=True, type=Place(), help="JSON or CSV file of costs, in the format below."
+    "--costs", "costs_file", required=True, type=_CostsFile(), help="JSON or CSV file of costs, in the format below."
 )
 @click.option("--traces", type=Place(),
               help="CSV file of block efficiencies with columns rule,K,L,block_efficiency[,error] [default: simulate them].")  # fmt: skip

@@ -224,3 +224,9 @@ def test_a_name_that_stands_twice_in_json_is_refused(costs: str, tmp_path: Path,
     (tmp_path / "costs.json").write_text(costs)
     result = CliRunner().invoke(main, ["plan", "--costs", str(tmp_path / "costs.json"), "--traces", str(traces)])
     assert result.exit_code == 2 and "duplicate key" in " ".join(result.output.split())
+
+
+def test_missing_costs_say_how_to_measure_or_write_them() -> None:
+    result = CliRunner().invoke(main, ["plan"])
+    assert result.exit_code == 2 and "Missing option '--costs'" in result.output
+    assert "decode --compare json > costs.json" in result.output and "plan --help" in result.output

@@ -133,7 +133,7 @@ class Speed:
             return ""
         return (
             f"{self.tokens / self.seconds:.1f} tokens/s, {self.tokens} tokens in {self.calls} target calls:"
-            f" {self.tokens / self.calls:.2f} per target call, {self.accepted / self.tokens:.0%} accepted draft tokens"
+            f" {self.tokens / self.calls:.2f} per target call, {self.accepted / self.tokens:.0%} of the tokens were accepted draft tokens"
         )
 
 

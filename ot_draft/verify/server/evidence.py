@@ -90,7 +90,8 @@ def outcome_of(
     status = Status.UNDECIDED if undecided else Status.PASSED if crossed is None else Status.FAILED
     strongest = bets[0]
     found = (
-        f"strongest evidence: {strongest.event}: {strongest.observed:.2%} observed, {strongest.reported:.2%} reported"
+        f"strongest evidence: {strongest.event}: {strongest.observed:.2%} observed, {strongest.reported:.2%} reported "
+        "(the event may be weighted, and the difference is not the size of the bias)"
     )
     evidence = ServerEvidence(
         reason={Status.UNDECIDED: undecided, Status.FAILED: found}.get(status, ""),
@@ -121,8 +122,8 @@ def outcome_of(
     )
     claim = (
         f"observed and reported frequencies differ by less than {most:.2g} on average over all tokens, on each of {bound.events:,} sets of "
-        f"ranks, of probabilities and of intervals of the unit interval, with confidence {audit.confidence:.4g} (no bound for a bias whose "
-        "sign changes from context to context)"
+        f"ranks, of probabilities and of intervals of the unit interval, with confidence {audit.confidence:.4g} (the total variation "
+        "distance has no bound and may be larger, because errors that differ from context to context cancel in these sets)"
     )
     return Outcome(
         check="reported_distributions",

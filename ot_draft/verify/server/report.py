@@ -127,3 +127,8 @@ def _limits(evidence: ServerEvidence, min_reported: float = 0.001) -> Iterator[s
         )
     if evidence.more_tokens is not None:
         yield f"There is weak evidence of a bias: about {evidence.more_tokens:,} more tokens would decide"
+    if evidence.bets and not any(bet.tokens for bet in evidence.bets if bet.family == "draft distribution"):
+        yield (
+            "No draft distributions are known: with them (draft_probs in a log, --draft for a server) wrong acceptance and reused random "
+            "numbers take a third of the tokens or less"
+        )

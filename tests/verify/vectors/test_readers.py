@@ -66,7 +66,17 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
     else:
         assert unknown.returncode and unknown.stdout == "" and "RULE must be one of " in unknown.stderr
         assert all(f" {rule}" in unknown.stderr for rule in read()) and ", got vllm. Correct" in unknown.stderr
+    missing = subprocess.run(
+        [word.replace(str(CORPUS), "nowhere") for word in right], capture_output=True, text=True, check=False
+    )
+    assert (missing.stdout, missing.returncode) == ("", 1)
+    assert missing.stderr.endswith(
+        "folder nowhere not found: pass the folder `files` that `ot-draft vectors show` prints\n"
+    )
     if tool != "node":
+        level = subprocess.run((*right, "--level", "x", *RULES), capture_output=True, text=True, check=False)
+        assert (level.stdout, level.returncode) == ("", 1)
+        assert level.stderr == "--level must be replay, distribution or joint, got x\n"
         few = subprocess.run((*right, "--level", "joint", *RULES), capture_output=True, text=True, check=False)
         joint = sum(vector["level"] == "joint" for rule in RULES for vector in read()[rule])
         assert (few.stdout, few.returncode) == (f"{joint} vectors, 0 failed\n", 0)

@@ -69,7 +69,7 @@ int main(int argc, char** argv) {  // vectors of rules that verify does not impl
     const std::string word = argv[i];
     if (i < 2 || word == "--level" || std::string(argv[i - 1]) == "--level") kept.push_back(word);
     else if (implemented.count(word)) rules.push_back(word);
-    else std::cerr << word << ": skipped, since this verifier does not implement it\n";
+    else std::cerr << word << ": skipped, since this verifier implements flashinfer-chain and greedy only\n";
   }
   if (argc > 1 && kept.size() == size_t(argc)) {
     std::cerr << "vectors of flashinfer-chain and greedy; other rules are skipped, since this verifier does not implement them\n";

@@ -16,11 +16,9 @@ struct Rows : std::vector<Row> { const Row& operator[](size_t i) const { return 
 struct Case { Rows p, q; bool chosen; Tokens drafts, parents; };  // chosen: deterministic draft tokens, without q
 struct Numbers { bool replay; Row uniforms; std::vector<Row> noise; long seed; };
 Tokens verify(const std::string& rule, const Case& problem, const Numbers& numbers);  // yours
-
 struct Json {
   std::map<std::string, Json> object; std::vector<Json> array; std::string text; double number = 0; bool null = false;
   const Json& operator[](const std::string& name) const { return object.at(name); } };
-
 inline Json parse(std::istream& in) {
   Json value; char c; in >> c;
   if (c == '{' || c == '[') {
@@ -82,6 +80,9 @@ inline int run(int argc, char** argv) {  // exit status: 0 if every vector passe
   if (argc < 2) { std::cerr << "usage: " << argv[0] << " FOLDER [--level replay|distribution|joint] [RULE ...]\n"; return 2; }
   std::set<std::string> wanted, known; std::string level; long all = 0, failed = 0;
   for (int i = 2; i < argc; i++) if (std::string(argv[i]) == "--level" && i + 1 < argc) level = argv[++i]; else wanted.insert(argv[i]);
+  if (!std::filesystem::is_directory(argv[1])) { std::cerr << "folder " << argv[1] << " not found: pass the folder `files` that `ot-draft vectors show` prints\n"; return 1; }
+  if (!level.empty() && level != "replay" && level != "distribution" && level != "joint") {
+    std::cerr << "--level must be replay, distribution or joint, got " << level << "\n"; return 1; }
   for (auto& file : std::filesystem::directory_iterator(argv[1])) {
     std::ifstream in(file.path()); const Json corpus = parse(in);
     if (corpus.object.count("vectors")) known.insert(corpus["rule"].text); else continue;
@@ -94,7 +95,6 @@ inline int run(int argc, char** argv) {  // exit status: 0 if every vector passe
     }
   }
   for (auto& name : wanted) if (!known.count(name)) {
-    std::cerr << "RULE must be one of"; for (auto& each : known) std::cerr << " " << each;
-    std::cerr << ", got " << name << ". Correct the name.\n"; return 2; }
+    std::cerr << "RULE must be one of"; for (auto& each : known) std::cerr << " " << each; std::cerr << ", got " << name << ". Correct the name.\n"; return 2; }
   std::cout << all << " vectors, " << failed << " failed\n"; return failed > 0 || all == 0;
 }

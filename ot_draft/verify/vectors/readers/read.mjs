@@ -4,7 +4,7 @@
 //
 // FUNCTION(rule, problem, numbers) returns the emitted tokens; it throws if a case is not supported. problem: p, q (null for deterministic draft tokens),
 // drafts, parents. numbers: {uniforms, noise} at the level replay; the seed of one run, a number, at distribution and joint.
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -86,6 +86,10 @@ export function* failures(verify, folder, rules = []) {
 
 if (process.argv[1] && import.meta.url === pathToFileURL(resolve(process.argv[1])).href) {
   const [folder, target, ...rules] = process.argv.slice(2);
+  if (!existsSync(folder)) {
+    console.error(`folder ${folder} not found: pass the folder \`files\` that \`ot-draft vectors show\` prints`);
+    process.exit(1);
+  }
   const at = target.lastIndexOf(':');
   const module = await import(pathToFileURL(resolve(target.slice(0, at))).href);
   const outcomes = [...failures(module[target.slice(at + 1)], folder, rules)];

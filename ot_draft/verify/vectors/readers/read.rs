@@ -2,11 +2,9 @@
 // Put it next to main.rs with `mod read;`, and call `std::process::exit(read::run(verify))` in main; arguments are FOLDER [--level LEVEL] [RULE ...].
 // verify(rule, case, numbers) returns the emitted tokens, or an error if a case is not supported. See read.py for the arguments.
 use std::{collections::HashMap, env, fs, iter};
-
 pub struct Case { pub p: Vec<Vec<f64>>, pub q: Option<Vec<Vec<f64>>>, pub drafts: Vec<i64>, pub parents: Vec<i64> }
 pub enum Numbers { Replay { uniforms: Vec<f64>, noise: Vec<Vec<f64>> }, Seed(u64) }
 pub type Verify = fn(&str, &Case, &Numbers) -> Result<Vec<i64>, String>;
-
 pub enum Json { Null, Number(f64), Text(String), List(Vec<Json>), Object(HashMap<String, Json>) }
 impl Json {
     fn get(&self, name: &str) -> &Json { if let Json::Object(all) = self { all.get(name).unwrap_or(&Json::Null) } else { &Json::Null } }
@@ -16,7 +14,6 @@ impl Json {
     fn tokens(&self) -> Vec<i64> { self.list().iter().map(|each| each.number() as i64).collect() }
     fn rows(&self, n: usize) -> Vec<Vec<f64>> { self.list().iter().map(|each| row(each.text(), n)).collect() }
 }
-
 fn parse(s: &[u8], at: &mut usize) -> Json { // true and false are 1 and 0
     let skip = |at: &mut usize| while b" \n\r\t,:".contains(&s[*at]) { *at += 1 };
     skip(at); *at += 1;
@@ -35,7 +32,6 @@ fn parse(s: &[u8], at: &mut usize) -> Json { // true and false are 1 and 0
             Json::Number(std::str::from_utf8(&s[start..*at]).unwrap().parse().unwrap()) }
     }
 }
-
 fn float(text: &str) -> f64 { // a hexadecimal float: [-]0xH.HHHp[-]E, or nan
     let (sign, rest) = text.strip_prefix('-').map_or((1.0, text), |rest| (-1.0, rest));
     let Some((digits, power)) = rest.strip_prefix("0x").and_then(|rest| rest.split_once('p')) else { return f64::NAN };
@@ -84,7 +80,11 @@ pub fn run(verify: Verify) -> i32 { // exit status: 0 if every vector passed
     let (mut arguments, mut known, mut all, mut failed) = (env::args().skip(1).collect::<Vec<_>>(), vec![], 0, 0);
     let level = arguments.windows(2).position(|two| two[0] == "--level").map(|i| arguments.drain(i..i + 2).nth(1).unwrap());
     if arguments.is_empty() { eprintln!("usage: FOLDER [--level replay|distribution|joint] [RULE ...]"); return 2 }
-    for file in fs::read_dir(&arguments[0]).unwrap() {
+    let Ok(files) = fs::read_dir(&arguments[0]) else {
+        eprintln!("folder {} not found: pass the folder `files` that `ot-draft vectors show` prints", arguments[0]); return 1 };
+    if let Some(level) = level.as_ref().filter(|level| !["replay", "distribution", "joint"].contains(&level.as_str())) {
+        eprintln!("--level must be replay, distribution or joint, got {level}"); return 1 }
+    for file in files {
         let corpus = parse(&fs::read(file.unwrap().path()).unwrap(), &mut 0); let rule = corpus.get("rule").text();
         if !rule.is_empty() { known.push(rule.to_string()) } if arguments.len() > 1 && !arguments[1..].iter().any(|each| each == rule) { continue }
         for vector in corpus.get("vectors").list() {
