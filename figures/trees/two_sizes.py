@@ -41,20 +41,47 @@ def column(rule: str, K: int, L: int, form: str = "") -> str:
 def efficiency(texts: style.Rows, terms: Sequence[tuple[int, str]], start: float) -> dict[str, float]:
     """Return start plus a sum of columns, per target call, with its standard error over texts."""
     rows = [row for row in texts if all(row[name] for _, name in terms)]
-    values = start + sum(sign * np.array([float(row[name]) for row in rows]) for sign, name in terms)
-    weights = np.array([float(row["trees"]) for row in rows])
-    mean, error = stratified_mean(np.asarray(values), weights, [row["kind"] for row in rows])
+    values = start + sum(sign * column_of(rows, name) for sign, name in terms)
+    mean, error = stratified_mean(np.asarray(values), column_of(rows, "trees"), [row["kind"] for row in rows])
     return {"block_efficiency": mean, "error": error}
+
+
+def efficiency_on_trees(texts: style.Rows, name: str) -> dict[str, float]:
+    """Return the same for a column that only some texts have.
+
+    The mean is that of the same number of i.i.d. tokens over all texts, plus the mean difference over the texts that have the column.
+    """
+    K, _, L = name.split()[-2].partition("x")
+    base = column(ON_PATHS[1], int(K), int(L))
+    have = np.array([row[name] != "" for row in texts])
+    rows = [row for row in texts if row[name]]
+    mean, scores = mean_with_scores(1 + column_of(texts, base), column_of(texts, "trees"))
+    more, scores_of_part = mean_with_scores(column_of(rows, name) - column_of(rows, base), column_of(rows, "trees"))
+    scores[have] += scores_of_part
+    return {"block_efficiency": mean + more, "error": stratified_error(scores, [row["kind"] for row in texts])}
+
+
+def column_of(rows: style.Rows, name: str) -> Values:
+    """Return a column as float array (rows,)."""
+    return np.array([float(row[name]) for row in rows])
 
 
 def stratified_mean(values: Values, weights: Values, strata: Sequence[str]) -> tuple[float, float]:
     """Return the weighted mean over texts and its standard error (linearised ratio, texts drawn within each stratum)."""
+    mean, scores = mean_with_scores(values, weights)
+    return mean, stratified_error(scores, strata)
+
+
+def mean_with_scores(values: Values, weights: Values) -> tuple[float, Values]:
+    """Return the weighted mean and the contribution of each text to its error, (texts,)."""
     mean = float((weights * values).sum() / weights.sum())
-    scores, variance = weights * (values - mean), 0.0
-    for stratum in dict.fromkeys(strata):
-        own = scores[[other == stratum for other in strata]]
-        variance += len(own) * float(own.var(ddof=1)) if len(own) > 1 else float("nan")
-    return mean, float(np.sqrt(variance) / weights.sum())
+    return mean, weights * (values - mean) / weights.sum()
+
+
+def stratified_error(scores: Values, strata: Sequence[str]) -> float:
+    """Return the standard error of a sum of scores over texts drawn within each stratum."""
+    groups = [scores[[other == stratum for other in strata]] for stratum in dict.fromkeys(strata)]
+    return float(np.sqrt(sum(len(own) * float(own.var(ddof=1)) if len(own) > 1 else np.nan for own in groups)))
 
 
 def table() -> list[dict[str, str]]:
@@ -64,7 +91,8 @@ def table() -> list[dict[str, str]]:
         texts = of_temperature(temperature)
         for depth in DEPTHS:
             for name, (rule, form) in LINES.items():
-                found = [efficiency(texts, [(1, column(rule, k, depth, form))], 1) for k in PATHS]
+                names = [column(rule, k, depth, form) for k in PATHS]
+                found = [efficiency_on_trees(texts, n) if form else efficiency(texts, [(1, n)], 1) for n in names]
                 cells = [f"{each['block_efficiency']:.2f} ± {each['error']:.2f}" for each in found]
                 about = {"temperature": f"{temperature:g}", "L": str(depth), "trees and rule": name}
                 rows.append(about | {f"K = {k}": cell for k, cell in zip(PATHS, cells, strict=True)})

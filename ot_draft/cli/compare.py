@@ -125,7 +125,7 @@ def compare(
         with RulesOfUser(of_study["names"]):
             refuted = refuted_rules(of_study["names"], parts(of_study["laws"]), study.ks, pairs)
             found = _compare(pairs, study, jobs, out, form == "json")
-        lines = marked(found.means.summaries(), refuted)
+        lines = marked(found.means.summaries(), refuted, study.samples)
         if of_study["names"]:
             _name_missing_values(lines, study)
         if out is not None:

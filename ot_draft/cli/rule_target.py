@@ -22,7 +22,7 @@ from ..data.study import OF_RULE, ErrorOfRule, library_rule, prints_on_stderr, u
 from ..errors import DraftSelectionError, InvalidArgument
 from ..names import lookup
 from ..selection import SelectionRule, with_arguments
-from ..verify.refutation import refutation
+from ..verify.refutation import problems_of, refutation
 from ..verify.source import RuleSource, import_lines, rule_source
 from .console import progress_bar
 
@@ -102,6 +102,11 @@ def refuted_rules(
                 found[shown, rule.law.name] = f"{shown} {wrong}. To see why: ot-draft check '{name}'"
             elif wrong:
                 found[shown, rule.law.name] = f"{shown} under {rule.law.name} {wrong}."
+            elif tried and not problems_of(tried, rule.law, ks):
+                click.echo(
+                    f"{shown} is tested on small problems only, since n = {len(tried[0][0]):,} is large. For more: ot-draft check '{name}'",
+                    err=True,
+                )
     return found
 
 

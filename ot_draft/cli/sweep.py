@@ -64,7 +64,8 @@ def sweep(
                 move(said, to=progress.rows)
 
             trouble = run_sweep(work, out, tries, advance)
-        means = marked(summarise_sweep(out), refuted_rules(of_study["names"], parts(of_study["laws"]), study.ks))
+        refuted = refuted_rules(of_study["names"], parts(of_study["laws"]), study.ks)
+        means = marked(summarise_sweep(out), refuted, study.samples)
     for line in trouble:
         click.echo(f"worker processes died, and their parts were repeated: {line}", err=True)
     if form == "json":

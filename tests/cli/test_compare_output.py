@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from time import sleep
@@ -19,11 +20,12 @@ from slow import slow
 
 import ot_draft as otd
 from ot_draft.cli import main
-from ot_draft.cli.study import BUDGET
+from ot_draft.cli.study import BUDGET, above_optimum
 from ot_draft.data import Study
 from ot_draft.data.budget import Affordable, affordable
 from ot_draft.data.pairs import as_pairs
 from ot_draft.data.study import QUICK_RULES
+from ot_draft.data.summary import Summary
 from ot_draft.selection import with_arguments
 
 ROOT = Path(__file__).parents[2]
@@ -196,6 +198,39 @@ def test_a_rule_of_the_user_that_is_not_lossless_is_marked(tmp_path: Path) -> No
     assert (
         "NOT LOSSLESS" not in compare(file, "--k", 1, "--jobs", 1, "--rules", names[4]).stdout
     )  # for this k it is right
+
+
+def test_a_rule_that_accepts_more_than_the_optimum_on_large_pairs_is_marked(tmp_path: Path) -> None:
+    place, file = tmp_path / "wrong_for_large_n.py", pairs_of(tmp_path / "pairs.npz", 600, 40)
+    place.write_text(
+        WRONG
+        + """
+
+class AcceptsSmallQ(Right):
+    def __call__(self, p, q, drafts):
+        selection = super().__call__(p, q, drafts)
+        small = (xp.gather(q, drafts) < 1e-3) & (p.shape[-1] > 100)
+        return otd.Selection(xp.where(small, 1, selection.accept), selection.residual)
+"""
+    )
+    result = compare(file, "--k", 1, "--jobs", 1, "--rules", f"{place}:Right,{place}:AcceptsSmallQ,KSeq", "--json")
+    assert result.exit_code == 0, result.output
+    refuted = [line["rule"] for line in json.loads(result.stdout)["summary"] if line["refuted"]]
+    assert refuted == ["AcceptsSmallQ"] and "AcceptsSmallQ is not lossless: acceptance 0." in result.stderr
+    assert "Right is tested on small problems only, since n = 600 is large." in result.stderr
+
+
+@pytest.mark.parametrize("optimum", [0.0, 1e-4, 0.5, 0.9999, 1.0])
+def test_estimates_of_lossless_rules_are_hardly_ever_above_the_optimum(optimum: float) -> None:
+    """Acceptance that attains the optimum, of 0 or 1 per draft tuple: 20,000 estimates of 4 pairs with 64 tuples each."""
+    drawn = np.random.default_rng(0).binomial(256, optimum, 20_000) / 256
+    about = {"taken": 0.0, "share": 1.0, "least_share": 1.0, "method": "estimated", "error": 0.1, "optimum": optimum}
+    lines = [
+        Summary("", 1, f"rule {i}", "iid", 4, x, sampling_error=(x * (1 - x) / 256) ** 0.5, **about)
+        for i, x in enumerate(drawn.tolist())
+    ]
+    assert above_optimum(lines, 64) == {}
+    assert above_optimum([replace(lines[0], accepted=optimum + 0.35)], 64)
 
 
 @pytest.mark.parametrize(

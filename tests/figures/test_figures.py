@@ -178,6 +178,23 @@ def test_a_stratified_mean_has_the_error_of_texts_within_kinds() -> None:
     assert draws[:, 1].mean() == pytest.approx(draws[:, 0].std(), rel=0.15)  # the gap between kinds is no error
 
 
+def test_trees_of_a_part_of_the_texts_count_as_differences_from_paths() -> None:
+    """Against simulation: base and difference of every text are known, and 40 of 120 texts have trees."""
+    generator, name, base = np.random.default_rng(1), "Traversal 8x4 Sequoia", "TokenWise(KSeq) 8x4"
+    found = []
+    for _ in range(300):
+        values = generator.normal(3, 1, 120)
+        trees = values + generator.normal(0.5, 0.2, 120)
+        texts = [
+            {"kind": "ab"[i % 2], "trees": "10", base: str(values[i]), name: str(trees[i]) if i < 40 else ""}
+            for i in range(120)
+        ]
+        found.append(two_sizes.efficiency_on_trees(texts, name))
+    means, errors = np.array([list(each.values()) for each in found]).T
+    assert means.mean() == pytest.approx(4.5, abs=0.02) and means.std() < 0.11  # by the 40 texts alone: 0.16
+    assert errors.mean() == pytest.approx(means.std(), rel=0.15)
+
+
 def test_numbers_say_what_needs_a_word() -> None:
     assert Number("", 1.2, 1.0).unexplained and not Number("", 1.2, 1.0, note="other texts").unexplained
     assert not Number("", 1.05, 1.0).unexplained and not Number("", 5.0).unexplained
