@@ -18,7 +18,7 @@ from .console import table_console
 from .options import Numbers, form_options, parts
 from .rule_target import rules_at
 
-BUDGET = 45.0  # estimated seconds of one core, of all rules together, for a comparison without --rules
+BUDGET = 30.0  # estimated seconds of one core, of all rules together, for a comparison without --rules
 
 
 def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

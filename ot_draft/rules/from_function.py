@@ -30,10 +30,23 @@ class RuleFromFunction(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         batch, k, n = xp.batch_shape(p, q, drafts), drafts.shape[-1], p.shape[-1]
         contexts = zip(*xp.rows(batch, *map(xp.to_host, (p, q, drafts))), strict=True)
-        found = [self.f(*context) for context in contexts]
+        found = [self._of_context(*context) for context in contexts]
         parts = (np.array([each[i] for each in found], xp.to_host(p).dtype) for i in range(2))
         accept, residual = (part.reshape(*batch, size) for part, size in zip(parts, (k, n), strict=True))
         return Selection(xp.from_host(accept, p), xp.from_host(residual, p))
+
+    def _of_context(self, p: np.ndarray, q: np.ndarray, drafts: np.ndarray) -> tuple[np.ndarray, Any]:
+        accept, present = np.zeros(len(drafts), dtype=p.dtype), drafts >= 0
+        if not present.any():
+            return accept, p
+        given, residual = self.f(p, q, drafts[present])
+        if len(given) != present.sum():
+            raise ValueError(
+                f"{self.name} must return one acceptance probability per draft token, got {len(given)} for {present.sum()} draft tokens."
+                " Correct accept, or limit k: --k K, check_rule(..., k=K)."
+            )
+        accept[present] = given
+        return accept, residual
 
 
 def rule_from_function(f: OneContext, law: DraftLaw) -> SelectionRule:
@@ -45,8 +58,9 @@ def rule_from_function(f: OneContext, law: DraftLaw) -> SelectionRule:
     ----------
     f : callable
         ``f(p, q, drafts) -> (accept, residual)`` for one context, with NumPy arrays: p and q of shape (n,), token ids
-        drafts of shape (k,), -1 for an absent draft. accept of shape (k,) is the probability of taking each draft,
-        residual of shape (n,) the output distribution if no draft is taken. p and q hold Fractions in exact checks.
+        drafts of shape (k,). accept of shape (k,) is the probability of accepting each draft token, residual of shape
+        (n,) the output distribution if all are rejected. p and q hold Fractions in exact checks. f is called with the
+        present draft tokens only, k >= 1. Without any, the rule samples from p.
     law : DraftLaw
         Joint distribution of the k drafts.
 

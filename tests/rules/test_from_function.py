@@ -13,15 +13,10 @@ from ot_draft.cli.beside_library import in_softmaxes, print_beside_library
 
 
 def first_draft(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
-    """Speculative sampling with the first present draft."""
-    accept, left = [0] * len(drafts), p
-    for place, token in enumerate(drafts):
-        if token >= 0:
-            accept[place] = min(1, p[token] / q[token]) if q[token] > 0 else 0
-            over = np.maximum(p - q, 0)
-            left = over / over.sum() if over.sum() > 0 else p
-            break
-    return accept, left
+    """Speculative sampling with the first draft token."""
+    x, over = drafts[0], np.maximum(p - q, 0)
+    accept = [min(1, p[x] / q[x]) if q[x] > 0 else 0] + [0] * (len(drafts) - 1)
+    return accept, over / over.sum() if over.sum() > 0 else p
 
 
 RULE = otd.rule_from_function(first_draft, otd.IID())
@@ -47,6 +42,17 @@ def test_a_batch_is_a_loop_over_its_contexts(kind: str) -> None:
     found, wanted = (rule(p, q, drafts) for rule in (RULE, otd.rules.SpeculativeSampling()))
     assert found.accept.dtype == found.residual.dtype == p.dtype and found.residual.shape == (2, 3, 5)
     np.testing.assert_allclose(found.output(drafts), wanted.output(drafts), atol=1e-6)
+
+
+def test_a_function_without_absent_drafts_is_lossless_with_them() -> None:
+    report = otd.check_rule(RULE, 10, ["output_distribution", "padded_drafts"])
+    assert report.passed, str(report)
+
+
+def test_too_few_acceptance_probabilities_are_an_error() -> None:
+    rule = otd.rule_from_function(lambda p, q, drafts: ([0], p), otd.IID())
+    with pytest.raises(ValueError, match="one acceptance probability per draft token, got 1 for 2 draft tokens"):
+        rule(np.full(2, 0.5), np.full(2, 0.5), np.array([0, 1]))
 
 
 def test_a_rule_is_compared_with_the_library(capsys: pytest.CaptureFixture[str]) -> None:
