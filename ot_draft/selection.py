@@ -262,8 +262,7 @@ def with_arguments(rule: SelectionRule) -> str:
     shown = {}
     for name, parameter in signature(type(rule)).parameters.items():
         value = getattr(rule, name, parameter.default)
-        of_every_rule = name == "name" or isinstance(value, DraftLaw)
-        if not of_every_rule and (text := _short(value)) != _short(parameter.default):
+        if name not in ("name", "law") and (text := _short(value)) != _short(parameter.default):
             shown[name] = text
     arguments = ", ".join(f"{name}={text}" for name, text in shown.items())
     return type(rule).__name__ + (f"({arguments})" if shown else "")
@@ -272,7 +271,7 @@ def with_arguments(rule: SelectionRule) -> str:
 def _short(value: Any) -> str:
     """A short text for a value, without addresses: the name of a rule or function, else the start and end of its repr."""
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
-    if isinstance(name, str):
+    if type(name) is str:
         return name
     return type(value).__name__ if " object at 0x" in repr(value) else shortened(value)
 

@@ -400,7 +400,7 @@ def _compare_in_worker(part: PairsFound, study: Study | None, seconds: float) ->
 def _can_be_sent(error: BaseException) -> bool:
     """Whether the exception survives the way to another process, which also imports the modules of its type."""
     try:
-        return type(pickle.loads(pickle.dumps(error))) is type(error) and not isinstance(error, SystemExit)
+        return type(error) is not SystemExit and type(pickle.loads(pickle.dumps(error))) is type(error)
     except Exception:
         return False
 

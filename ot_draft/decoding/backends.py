@@ -78,7 +78,7 @@ def backend_called(name: str) -> Backend:
     if name not in known:
         raise CannotDecode(
             f"backend must be one of {', '.join(('auto', TORCH, *known))}, got {name!r}. The backends of OpenVINO and llama.cpp come with a"
-            " clone of the repository. Run  make .venv  or  pip install --editable '.[openvino]'  in it."
+            " clone of the repository. Run  make .venv  in it."
         )
     backend: Backend = known[name].load()
     return backend
