@@ -253,9 +253,9 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
 
 
 def with_arguments(rule: SelectionRule) -> str:
-    """The rule's name in comparisons: with the arguments of its constructor that are stored and differ from their defaults.
+    """Return the rule's name in comparisons: with the arguments of its constructor that are stored and differ from their defaults.
 
-    The draft law is named separately. A rule with a name of its own keeps that.
+    The draft law is named separately. A rule whose name is not that of its class has no arguments in it.
     """
     if rule.name != type(rule).__name__:
         return rule.name

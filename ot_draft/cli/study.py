@@ -77,16 +77,16 @@ def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study
 def above_optimum(lines: Sequence[Summary], samples: int) -> dict[tuple[str, str], str]:
     """Messages on rules whose acceptance is above that of all lossless rules, by rule and draft law.
 
-    samples: number of draft tuples per pair of an estimate. An estimate of a lossless rule is that far above the optimum with a probability
-    of at most 1e-6, by the empirical Bernstein bound (Maurer and Pontil, 2009) for values in [0, 1].
+    samples: number of draft tuples per pair of an estimate. The distance allowed is the empirical Bernstein bound (Maurer and Pontil, 2009)
+    of probability 1e-6. Values of an estimate, acceptance minus the control variate, are in [-1, 2].
     """
     found: dict[tuple[str, str], str] = {}
     for line in lines:
         if line.accepted is None or (line.rule, line.law) in found:
             continue
         accepted, optimum, within = float(line.accepted), float(line.optimum), 1e-5
-        if line.method == "estimated":
-            within += 5.4 * line.sampling_error + 34 / (samples * line.pairs)
+        if line.method != "enumerated":  # a sweep calls estimates without variance a formula
+            within += 5.4 * line.sampling_error + 3 * 34 / (samples * line.pairs)
         if accepted > optimum + within:
             found[line.rule, line.law] = (
                 f"{line.rule} is not lossless: acceptance {accepted:.4f} exceeds the optimum {optimum:.4f} on the pairs, k = {line.k}."

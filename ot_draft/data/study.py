@@ -320,7 +320,11 @@ class Compared:
 
 
 def compare_parts(
-    pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0, on_rule: Callable[[int], object] = abs
+    pairs: PairsFound,
+    study: Study | None = None,
+    jobs: int = 1,
+    known: int = 0,
+    on_rule: Callable[[int], object] | None = None,
 ) -> Iterator[Compared]:
     """Chunk after chunk of pairs (`chunk_of`), bitwise identical for any number of jobs; no more in memory than is at work.
 
@@ -331,7 +335,7 @@ def compare_parts(
     seconds, chunks = study.lp_limit / len(pairs), -(-len(pairs) // size)
     tasks = ((part, study if number >= known else None, seconds) for number, part in enumerate(pairs.parts(size)))
     if jobs == 1 or chunks == 1:
-        work = (_compare_chunk(*task, on_rule if chunks == 1 else abs) for task in tasks)
+        work = (_compare_chunk(*task, on_rule if chunks == 1 else None) for task in tasks)
     else:
         from joblib import Parallel, delayed
 
@@ -406,7 +410,7 @@ def _can_be_sent(error: BaseException) -> bool:
 
 
 def _compare_chunk(
-    part: PairsFound, study: Study | None, seconds: float, on_rule: Callable[[int], object] = abs
+    part: PairsFound, study: Study | None, seconds: float, on_rule: Callable[[int], object] | None = None
 ) -> tuple[list[Row] | None, list[Any]]:
     pairs = part.load()
     distances = [value / 2 for value in abs(pairs.p - pairs.q).sum(-1).tolist()]
@@ -415,6 +419,6 @@ def _compare_chunk(
     found, optima = list[Row](), set[str](OptimumRow)
     for each in block(study, pairs.p, pairs.q, lambda row: (pairs.index[row],), seconds):
         found.append(each)
-        if each.rule not in optima:
+        if on_rule and each.rule not in optima:
             on_rule(len(pairs))
     return [row.at(place, pair) for place, pair in enumerate(pairs.index) for row in found], distances

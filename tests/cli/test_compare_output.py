@@ -220,17 +220,30 @@ class AcceptsSmallQ(Right):
     assert "Right is tested on small problems only, since n = 600 is large." in result.stderr
 
 
-@pytest.mark.parametrize("optimum", [0.0, 1e-4, 0.5, 0.9999, 1.0])
-def test_estimates_of_lossless_rules_are_hardly_ever_above_the_optimum(optimum: float) -> None:
-    """Acceptance that attains the optimum, of 0 or 1 per draft tuple: 20,000 estimates of 4 pairs with 64 tuples each."""
-    drawn = np.random.default_rng(0).binomial(256, optimum, 20_000) / 256
+@pytest.mark.parametrize("low", [0, -1], ids=["acceptance", "minus a control variate"])
+@pytest.mark.parametrize("high", [0.0, 1e-4, 0.5, 0.97, 0.9999, 1.0])
+def test_estimates_of_lossless_rules_are_hardly_ever_above_the_optimum(high: float, low: int) -> None:
+    """Acceptance that attains the optimum, of 1 with probability `high`, else low: 20,000 estimates of 4 pairs with 64 tuples each."""
+    chance = np.random.default_rng(0).binomial(256, high, 20_000) / 256
+    optimum, drawn, spread = (
+        low + (1 - low) * high,
+        low + (1 - low) * chance,
+        (1 - low) * np.sqrt(chance * (1 - chance)),
+    )
     about = {"taken": 0.0, "share": 1.0, "least_share": 1.0, "method": "estimated", "error": 0.1, "optimum": optimum}
     lines = [
-        Summary("", 1, f"rule {i}", "iid", 4, x, sampling_error=(x * (1 - x) / 256) ** 0.5, **about)
-        for i, x in enumerate(drawn.tolist())
+        Summary("", 1, f"rule {i}", "iid", 4, x, sampling_error=each / 16, **about)
+        for i, (x, each) in enumerate(zip(drawn.tolist(), spread.tolist(), strict=True))
     ]
     assert above_optimum(lines, 64) == {}
-    assert above_optimum([replace(lines[0], accepted=optimum + 0.35)], 64)
+    assert above_optimum([replace(lines[0], accepted=optimum + 0.8)], 64)
+
+
+@pytest.mark.parametrize(("method", "found"), [("enumerated", True), ("formula", False), ("estimated", False)])
+def test_only_enumerated_values_are_above_the_optimum_by_little(method: str, found: bool) -> None:
+    """Sampled acceptances of a pair may all be equal, with standard error 0."""
+    line = Summary("", 1, "rule", "iid", 4, 0.999, 0.1, 0.0, 0.999, 0.99, 1.0, 1.0, method)
+    assert bool(above_optimum([line], 64)) == found
 
 
 @pytest.mark.parametrize(

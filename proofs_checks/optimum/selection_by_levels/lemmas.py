@@ -65,7 +65,7 @@ def bound(case: Case, error: str) -> bool:
 def envelope(case: Case, error: str) -> bool:
     """Return whether G is convex, above g, from 0 to 1; its increments m reach the bound, and are at most k q.
 
-    What p has above k q does not matter.
+    G does not change if min(p, k q) replaces p.
     """
     p, q, k = case.p, case.q, case.k
     curve = curves(p, q, k)
