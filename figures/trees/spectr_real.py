@@ -43,9 +43,9 @@ RATIO = "another pair; the standard error is for independent runs"
 COSTS = "our tokens per target call at the step costs that the published pairs imply"
 CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours at temperature 1, one standard error over prompts. Upper row:
 SmolLM2-135M-Instruct, its hidden-state draft model, {smollm2}; a quarter of the prompts has L = 8. Lower row:
-Qwen2.5-Coder-Instruct of 1.5B and 0.5B parameters (Q4_K_M, llama.cpp), {qwen}; K-SEQ with K = L = 8 decodes all prompts, and
-the other rules are evaluated on the contexts that it reaches. All rules of a row have the same trees. Left: expected tokens
-per target call given these trees. Right: the same at the costs of one iteration that the published pairs imply, {costs}
+Qwen2.5-Coder-Instruct of 1.5B and 0.5B parameters (Q4_K_M, llama.cpp): K-SEQ exactly given {texts} texts, the other rules by
+their differences from it on {qwen} that K-SEQ with K = L = 8 reaches. All rules of a row have the
+same trees. Left: expected tokens per target call. Right: the same at the costs of one iteration that the published pairs imply, {costs}
 autoregressive steps in the order of the axis, as if every rule had the same cost."""
 
 
@@ -153,7 +153,8 @@ def draw(rows: style.Rows) -> Any:
     """Draw block efficiency and speed-up, a group per (K, L), a row of panels per pair."""
     pairs = style.split(rows, "pair")
     counts = [f"{pair_rows[0]['trees']} trees of {pair_rows[0]['texts']} texts" for pair_rows in pairs]
-    caption = CAPTION.format(smollm2=counts[0], qwen=counts[1], costs=rows[0]["costs"])
+    texts = len(two_sizes.of_temperature(1.0, two_sizes.ALONG))
+    caption = CAPTION.format(smollm2=counts[0], qwen=counts[1], texts=texts, costs=rows[0]["costs"])
     figure, panels = style.canvas(2, caption, rows=len(pairs), share_y=False)
     entries: list[list[style.Entry]] = []
     for pair_rows, row in zip(pairs, (panels[:2], panels[2:]), strict=True):

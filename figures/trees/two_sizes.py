@@ -1,8 +1,13 @@
-"""Tokens per target call on Qwen2.5-Coder-Instruct of 1.5B and 0.5B: means over prompts, with standard errors within kinds of prompts."""
+"""Tokens per target call on Qwen2.5-Coder-Instruct of 1.5B and 0.5B: means over prompts, with standard errors within kinds of prompts.
+
+The mean of K-SEQ (of speculative sampling for K = 1) is that of its own decoding of given texts (`llm_demo.bench.along_text`). Every other
+rule adds its mean difference from K-SEQ on i.i.d. paths of the same K and L, on the trees that were drawn for fewer texts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +17,7 @@ from figures import style
 from figures.trees.path_rules import look
 
 FILE = style.DATA / "qwen_block_efficiency.csv"
+ALONG = style.DATA / "qwen_along_text.csv"
 TABLE = style.DATA.parents[1] / "docs" / "data" / "two_sizes.csv"
 ON_PATHS = ("TokenWise(RecursiveRejection)", "TokenWise(KSeq)", "TokenWise(Optimal)", "Joint")
 WITHOUT = "TokenWise(RecursiveRejectionWithoutReplacement)"
@@ -27,9 +33,9 @@ PATHS, DEPTHS = (1, 2, 4, 8), (4, 8)
 Values = np.ndarray[Any, Any]
 
 
-def of_temperature(temperature: float) -> style.Rows:
+def of_temperature(temperature: float, file: Path = FILE) -> style.Rows:
     """Return the prompts of one temperature."""
-    return [row for row in style.read(FILE) if float(row["temperature"]) == temperature]
+    return [row for row in style.read(file) if float(row["temperature"]) == temperature]
 
 
 def column(rule: str, K: int, L: int, form: str = "") -> str:
@@ -38,38 +44,34 @@ def column(rule: str, K: int, L: int, form: str = "") -> str:
     return f"{one} {K}x{L}{form}"
 
 
-def efficiency(texts: style.Rows, terms: Sequence[tuple[int, str]], start: float) -> dict[str, float]:
-    """Return start plus a sum of columns, per target call, with its standard error over texts."""
-    rows = [row for row in texts if all(row[name] for _, name in terms)]
-    values = start + sum(sign * column_of(rows, name) for sign, name in terms)
-    mean, error = stratified_mean(np.asarray(values), column_of(rows, "trees"), [row["kind"] for row in rows])
-    return {"block_efficiency": mean, "error": error}
+def efficiency(trees: style.Rows, terms: Sequence[tuple[int, str]], start: float) -> dict[str, float]:
+    """Return start plus a sum of columns, per target call, with its standard error over texts, at the temperature of the drawn trees."""
+    return combined(trees, of_temperature(float(trees[0]["temperature"]), ALONG), terms, start)
 
 
-def efficiency_on_trees(texts: style.Rows, name: str) -> dict[str, float]:
-    """Return the same for a column that only some texts have.
-
-    The mean is that of the same number of i.i.d. tokens over all texts, plus the mean difference over the texts that have the column.
-    """
-    K, _, L = name.split()[-2].partition("x")
-    base = column(ON_PATHS[1], int(K), int(L))
-    have = np.array([row[name] != "" for row in texts])
-    rows = [row for row in texts if row[name]]
-    mean, scores = mean_with_scores(1 + column_of(texts, base), column_of(texts, "trees"))
-    more, scores_of_part = mean_with_scores(column_of(rows, name) - column_of(rows, base), column_of(rows, "trees"))
-    scores[have] += scores_of_part
-    return {"block_efficiency": mean + more, "error": stratified_error(scores, [row["kind"] for row in texts])}
+def combined(trees: style.Rows, texts: style.Rows, terms: Sequence[tuple[int, str]], start: float) -> dict[str, float]:
+    """Return the same for given rows: of drawn trees, some without some columns, and of texts, some of the same prompt."""
+    prompts = {row["text"]: row["kind"] for row in texts}
+    place = {text: number for number, text in enumerate(prompts)}
+    total, scores = start, np.zeros(len(prompts))
+    for sign, name in terms:
+        size = next(part for part in name.split() if "x" in part and part[0].isdigit())
+        calls = column_of(texts, f"calls {size}")
+        parts = [(column_of(texts, f"accepted {size}") / calls, calls, texts)]
+        base = column(ON_PATHS[1], *map(int, size.split("x")))
+        if name != base:
+            rows = [row for row in trees if row[name]]
+            parts.append((column_of(rows, name) - column_of(rows, base), column_of(rows, "trees"), rows))
+        for values, weights, rows in parts:
+            mean, of_texts = mean_with_scores(values, weights)
+            total += sign * mean
+            np.add.at(scores, [place[row["text"]] for row in rows], sign * of_texts)
+    return {"block_efficiency": total, "error": stratified_error(scores, list(prompts.values()))}
 
 
 def column_of(rows: style.Rows, name: str) -> Values:
     """Return a column as float array (rows,)."""
     return np.array([float(row[name]) for row in rows])
-
-
-def stratified_mean(values: Values, weights: Values, strata: Sequence[str]) -> tuple[float, float]:
-    """Return the weighted mean over texts and its standard error (linearised ratio, texts drawn within each stratum)."""
-    mean, scores = mean_with_scores(values, weights)
-    return mean, stratified_error(scores, strata)
 
 
 def mean_with_scores(values: Values, weights: Values) -> tuple[float, Values]:
@@ -88,13 +90,13 @@ def table() -> list[dict[str, str]]:
     """Return the rows of docs/data/two_sizes.csv: tokens per target call by rule, temperature and L, a column for each K."""
     rows = []
     for temperature in (1.0, 0.6):
-        texts = of_temperature(temperature)
+        trees = of_temperature(temperature)
         for depth in DEPTHS:
-            for name, (rule, form) in LINES.items():
+            for line, (rule, form) in LINES.items():
                 names = [column(rule, k, depth, form) for k in PATHS]
-                found = [efficiency_on_trees(texts, n) if form else efficiency(texts, [(1, n)], 1) for n in names]
+                found = [efficiency(trees, [(1, name)], 1) for name in names]
                 cells = [f"{each['block_efficiency']:.2f} ± {each['error']:.2f}" for each in found]
-                about = {"temperature": f"{temperature:g}", "L": str(depth), "trees and rule": name}
+                about = {"temperature": f"{temperature:g}", "L": str(depth), "trees and rule": line}
                 rows.append(about | {f"K = {k}": cell for k, cell in zip(PATHS, cells, strict=True)})
     return rows
 

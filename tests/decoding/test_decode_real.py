@@ -21,6 +21,7 @@ from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
+from ot_draft.decoding.tokens import Tokenizer  # noqa: E402
 
 paths, rules = otd.trees, otd.rules
 NEW = 6
@@ -52,15 +53,20 @@ def pair() -> Any:
     return load_pair(str(target_directory() / TARGET_FILE), str(DRAFT_FILE))
 
 
+@pytest.fixture(scope="module")
+def theirs(pair: Any) -> Any:
+    """The same pair in transformers."""
+    return pair.by_transformers()
+
+
 @pytest.fixture(scope="module", params=[2, slow(len(TEXTS))])
-def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
+def greedy(pair: Any, theirs: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     """Some texts, and what transformers' own greedy search says to each."""
     options = {"do_sample": False, "max_new_tokens": NEW, "pad_token_id": 0}
-    transformers_own = pair.by_transformers().target
     found = {}
     for text in TEXTS[: request.param]:
         prompt = torch.tensor([pair.encode(text)])
-        made = transformers_own.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+        made = theirs.target.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
         found[text] = made[0, prompt.shape[1] :].tolist()
     return found
 
@@ -93,3 +99,21 @@ def test_sampled_text_is_the_references(texts: int, tokens: int, pair: Any) -> N
     prompts = [pair.encode(text) for text in TEXTS[:texts]]
     expected = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
     assert decode(pair, prompts, drafting, options).tokens == expected
+
+
+def test_the_embedded_tokenizer_says_what_that_of_transformers_says(pair: Any, theirs: Any) -> None:
+    ours, theirs = pair.tokenizer, theirs.tokenizer
+    assert type(ours) is Tokenizer and type(theirs) is not Tokenizer
+    chat = [{"role": "system", "content": "{% if %}"}, {"role": "user", "content": "  Naïve\n"}]
+    for text in ("Naïve 日本 <|im_start|>user\n  x = [1,2]<|im_end|>", "", " a\n\n\tb  ", "🦊🕰️"):
+        for special in (True, False):
+            tokens = theirs(text, add_special_tokens=special).input_ids
+            assert ours(text, add_special_tokens=special)["input_ids"] == tokens
+            assert ours.decode(tokens, skip_special_tokens=special) == theirs.decode(
+                tokens, skip_special_tokens=special
+            )
+    for messages in (chat, chat[1:]):
+        for prompt in (True, False):
+            options = {"tokenize": False, "add_generation_prompt": prompt}
+            assert ours.apply_chat_template(messages, **options) == theirs.apply_chat_template(messages, **options)
+    assert len(ours) == len(theirs) and ours.get_vocab() == theirs.get_vocab()

@@ -168,31 +168,53 @@ def test_texts_that_other_rules_decode_have_the_lengths_of_the_table() -> None:
     assert len(gaps) >= 5 and abs(gaps.mean()) < 3 * gaps.std(ddof=1) / len(gaps) ** 0.5
 
 
-def test_a_stratified_mean_has_the_error_of_texts_within_kinds() -> None:
-    generator = np.random.default_rng(0)
-    kinds, weights = ["a", "b"] * 40, np.tile([2.0, 1.0], 40)
-    draws = np.array(
-        [two_sizes.stratified_mean(generator.normal([[1, 7]] * 40).ravel(), weights, kinds) for _ in range(400)]
-    )
-    assert draws[:, 0].mean() == pytest.approx(3, abs=0.02)
-    assert draws[:, 1].mean() == pytest.approx(draws[:, 0].std(), rel=0.15)  # the gap between kinds is no error
-
-
-def test_trees_of_a_part_of_the_texts_count_as_differences_from_paths() -> None:
+def test_means_have_the_errors_of_texts_within_kinds() -> None:
     """Against simulation: base and difference of every text are known, and 40 of 120 texts have trees."""
     generator, name, base = np.random.default_rng(1), "Traversal 8x4 Sequoia", "TokenWise(KSeq) 8x4"
     found = []
-    for _ in range(300):
-        values = generator.normal(3, 1, 120)
-        trees = values + generator.normal(0.5, 0.2, 120)
+    for _ in range(400):
+        values = generator.normal([[3, 9]] * 60).ravel()  # two kinds, whose gap is no error
         texts = [
-            {"kind": "ab"[i % 2], "trees": "10", base: str(values[i]), name: str(trees[i]) if i < 40 else ""}
-            for i in range(120)
+            {
+                "text": str(i),
+                "kind": "ab"[i % 2],
+                "calls 8x4": str(10 - 5 * (i % 2)),
+                "accepted 8x4": str((10 - 5 * (i % 2)) * value),
+            }
+            for i, value in enumerate(values)
         ]
-        found.append(two_sizes.efficiency_on_trees(texts, name))
-    means, errors = np.array([list(each.values()) for each in found]).T
-    assert means.mean() == pytest.approx(4.5, abs=0.02) and means.std() < 0.11  # by the 40 texts alone: 0.16
-    assert errors.mean() == pytest.approx(means.std(), rel=0.15)
+        more = generator.normal(0.5, 0.2, 120)
+        trees = [
+            {"text": str(i), "trees": "10", base: "2.5", name: str(2.5 + more[i]) if i < 40 else ""} for i in range(60)
+        ]
+        both = (two_sizes.combined(trees, texts, [(1, column)], 1) for column in (base, name))
+        gap = two_sizes.combined(trees, texts, [(1, name), (-1, base)], 0)
+        found.append([value for each in (*both, gap) for value in each.values()])
+    means, errors = np.reshape(found, (400, 3, 2)).transpose(2, 1, 0)
+    assert means.mean(-1) == pytest.approx([1 + 5, 1 + 5 + 0.5, 0.5], abs=0.02)
+    assert errors.mean(-1) == pytest.approx(means.std(-1), rel=0.15)
+
+
+def test_both_measurements_of_k_seq_agree() -> None:
+    """Drawn trees and the exact expectation given other completions of the same prompts, on the contexts of K = L = 8."""
+    for temperature in (1.0, 0.6):
+        trees, texts = two_sizes.of_temperature(temperature), two_sizes.of_temperature(temperature, two_sizes.ALONG)
+        for K, L in ((1, 4), (8, 4), (1, 8), (8, 8)):
+            calls = two_sizes.column_of(texts, "calls 8x8")
+            parts = (
+                (
+                    two_sizes.column_of(trees, two_sizes.column(two_sizes.ON_PATHS[1], K, L)),
+                    two_sizes.column_of(trees, "trees"),
+                    trees,
+                ),
+                (two_sizes.column_of(texts, f"accepted {K}x{L} on 8x8") / calls, calls, texts),
+            )
+            means, errors = [], []
+            for values, weights, rows in parts:
+                mean, scores = two_sizes.mean_with_scores(values, weights)
+                means.append(mean)
+                errors.append(two_sizes.stratified_error(scores, [row["kind"] for row in rows]))
+            assert abs(means[0] - means[1]) < 3 * np.hypot(*errors)
 
 
 def test_numbers_say_what_needs_a_word() -> None:

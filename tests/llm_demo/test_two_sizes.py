@@ -123,10 +123,11 @@ def test_the_other_rules_lengths_are_those_on_all_tokens(pair: Pair) -> None:
 
 
 def test_what_is_decoded_is_what_the_table_expects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_sizes, "ON_PATHS", (WALK,))  # the others are not compared
+    for name, only in (("ON_PATHS", (WALK,)), ("PATHS", (8,)), ("DEPTHS", (8,))):  # the others are not compared
+        monkeypatch.setattr(two_sizes, name, only)
     drawn, expected = [], []
-    run = Run(tiny_pair(seed=3, n=60, layers=2), {1.0: BY_CHILD}, "p q", tokens=30, every=1000)
-    for number in range(1, 13):
+    run = Run(tiny_pair(seed=3, n=60, layers=2), {1.0: BY_CHILD}, "p q", tokens=16, every=1000)
+    for number in range(1, 9):
         row, _ = run.text(number, PROMPT, 1.0)
         drawn.append(row["decoded"])
         expected.append(row[WALKS[f"{WALK.name} 8x8"].name])
@@ -156,7 +157,7 @@ def test_kept_contexts_are_positions_of_the_text(
 
 
 def test_a_table_goes_on_and_takes_no_other_models(run: Run, tmp_path: Path) -> None:
-    run = replace(run, tokens=6, every=3)
+    run = replace(run, tokens=3, every=2)
     out, prompts = tmp_path / "table.csv", [PROMPT, Prompt("chat", [7, 7]), Prompt("editing", [9])]
     assert table(run, prompts[:2], (1.0, 0.6), out, seconds=0) == 1  # interrupted after one text
     assert table(run, prompts[:2], (1.0, 0.6), out) == 3

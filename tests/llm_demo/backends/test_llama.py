@@ -23,7 +23,6 @@ from llm_demo.backends.llama import reads  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, decode, load_pair, reference_decode  # noqa: E402
 from ot_draft.decoding.benchmark.peers import generating, peers  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
-from ot_draft.decoding.load import _tokenizer as of_transformers  # noqa: E402
 from ot_draft.decoding.tokens import Tokenizer  # noqa: E402
 from ot_draft.trees import Joint  # noqa: E402
 
@@ -136,25 +135,3 @@ def test_a_tokenizer_that_asks_for_more_is_left_to_transformers(models: list[str
     if change == "no file":
         (tmp_path / "tokenizer.json").unlink()
     assert Tokenizer.of(tmp_path) is None
-
-
-def test_the_embedded_tokenizer_says_what_that_of_transformers_says() -> None:
-    load = pytest.importorskip("llm_demo.models.load")
-    if load.missing_packages():
-        pytest.skip(f"no {', '.join(load.missing_packages())}: see the Makefile")
-    pair = load.load_pair(draft="lookup", backend="openvino-float")
-    theirs = of_transformers(str(load.target_directory() / load.TARGET_FILE), "target")
-    assert type(pair.tokenizer) is Tokenizer
-    ours, chat = pair.tokenizer, [{"role": "system", "content": "{% if %}"}, {"role": "user", "content": "  Naïve\n"}]
-    for text in ("Naïve 日本 <|im_start|>user\n  x = [1,2]<|im_end|>", "", " a\n\n\tb  ", "🦊🕰️"):
-        for special in (True, False):
-            tokens = theirs(text, add_special_tokens=special).input_ids
-            assert ours(text, add_special_tokens=special)["input_ids"] == tokens
-            assert ours.decode(tokens, skip_special_tokens=special) == theirs.decode(
-                tokens, skip_special_tokens=special
-            )
-    for messages in (chat, chat[1:]):
-        for prompt in (True, False):
-            options = {"tokenize": False, "add_generation_prompt": prompt}
-            assert ours.apply_chat_template(messages, **options) == theirs.apply_chat_template(messages, **options)
-    assert len(ours) == len(theirs) and ours.get_vocab() == theirs.get_vocab()
