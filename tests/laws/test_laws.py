@@ -79,10 +79,10 @@ def test_set_probability_is_the_sum_over_tuples(law: otd.DraftLaw) -> None:
 def test_among_the_prefixes_is_a_minimum_cut(law: otd.DraftLaw) -> None:
     """Every prefix's probability is that of its set, and no other set of the 2^n has a smaller cut."""
     generator = np.random.default_rng(12)
-    for n, k in ((1, 2), (2, 2), (3, 2), (3, 5), (4, 2), (4, 3), (5, 2), (6, 2), (6, 4), (4, 0)):
+    for n, k in ((1, 2), (2, 2), (3, 2), (3, 5), (4, 2), (4, 3), (5, 2), (6, 4), (4, 0)):
         if not fits(law, k):
             continue
-        pairs = [random_pair(generator, n) for _ in range(4)]
+        pairs = [random_pair(generator, n) for _ in range(3 if n < 6 else 1)]
         for p, q in (*pairs, (random_masses(generator, n), fractions([0] * (n - 1) + [1]))):
             order = law.cut_order(p, q, k)
             inside = law.prefix_probabilities(q, order, k)

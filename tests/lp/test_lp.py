@@ -64,7 +64,10 @@ OPTIMA = [float(otd.optimal_acceptance(x.p, x.q, x.k, x.law)) for x in PROBLEMS]
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solvers_agree_with_the_optimum(solver):
-    for problem, optimum in zip(PROBLEMS, OPTIMA, strict=True):
+    step = (
+        5 if AGREES[solver] > 1e-9 else 1
+    )  # modelling packages take longer; 5 keeps every law, and masses with and without zeros
+    for problem, optimum in zip(PROBLEMS[::step], OPTIMA[::step], strict=True):
         found = otd.solve(problem, solver)
         assert abs(found.acceptance - optimum) <= AGREES[solver]
         assert 0 <= found.residuals.gap <= AGREES[solver]

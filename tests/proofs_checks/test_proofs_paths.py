@@ -46,7 +46,7 @@ FEW = (adapted_trees, traversed_trees, selected_siblings, yardstick)  # of whose
     ),
 )
 def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
-    outcome = module.check(statement, 6 if module in FEW else 3 * len(SIZES))
+    outcome = module.check(statement, 6 if module in FEW else 2 * len(SIZES))
     assert outcome.passed, outcome.verdict + outcome.controls
     assert outcome.kind == ("refuted" if statement.name in REFUTED else "proved" if statement.prove else "verified")
 

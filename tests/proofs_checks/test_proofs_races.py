@@ -22,7 +22,7 @@ FIVE_SIGMA = 5 / (2 * RUNS**0.5)  # of a frequency; the seed is fixed, hence the
 
 @pytest.mark.parametrize(("module", "statement"), ALL, ids=[statement.name for _, statement in ALL])
 def test_the_statement_holds_and_its_planted_errors_do_not(module: Any, statement: Statement) -> None:
-    outcome = module.check(statement, 24)
+    outcome = module.check(statement, 12)
     assert outcome.passed, outcome.verdict + outcome.controls
     assert outcome.kind == ("proved" if statement.prove else "verified")
 

@@ -42,7 +42,7 @@ CASES = [(slow if s.name in DEAR else pytest.param)(m, s, id=s.name) for m, s in
 
 @pytest.mark.parametrize(("module", "statement"), CASES)
 def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
-    outcome = module.check(statement, 24)
+    outcome = module.check(statement, 12)
     assert outcome.passed, outcome.verdict + outcome.controls
     by_prover = statement.prove is not None and statement.name != "cover property: who has it"
     assert outcome.kind == ("refuted" if statement.name in REFUTED else "proved" if by_prover else "verified")

@@ -89,7 +89,7 @@ def by_the_rule(problem, tokens, rule):
 def test_rows_are_the_rule_averaged_over_the_order_of_drawing(law):
     generator = np.random.default_rng(83)
     for n, k in ((4, 2), (4, 3), (5, 4)):
-        for _ in range(3):
+        for _ in range(3 if k < 4 else 1):
             problem = otd.Problem(*random_pair(generator, n), k, law)
             plan = otd.solve(problem).plan
             for size in range(1, k + 1):

@@ -53,7 +53,14 @@ CASES = [
 IDS = [f"{n}-{shape.parents}-{law}-{rule.name}".replace(" ", "") for n, shape, law, rule in CASES]
 
 
-@pytest.mark.parametrize(("n", "shape", "law", "rule"), CASES, ids=IDS)
+def dear(n: int, shape: trees.TreeShape, law: otd.DraftLaw) -> bool:
+    """The i.i.d. trees of most nodes: `make test` tries every rule on i.i.d. trees of the three other shapes."""
+    return law == otd.IID() and n**shape.size > 700
+
+
+@pytest.mark.parametrize(
+    ("n", "shape", "law", "rule"), [slow(*case) if dear(*case[:3]) else case for case in CASES], ids=IDS
+)
 def test_on_trees_the_first_tokens_have_exactly_the_law_of_the_target(n: int, shape: Any, law: Any, rule: Any) -> None:
     """Two models for every shape and law: every token possible, and with zeros, ties and one-hot laws."""
     seed = list(RULES).index(law)
@@ -181,23 +188,23 @@ class WrongTraversal(trees.Traversal):
 
 
 def test_planted_mistakes_on_trees_are_found_out() -> None:
-    models = random_models(6)
-    for mistake, expected in (("", 0), ("survivors not filtered", 4)):
+    models = random_models(4)
+    for mistake, expected in (("", 0), ("survivors not filtered", 3)):
         found = [not trees.evaluate(survivors(mistake), model, BINARY).lossless for model in models]
         assert sum(found) >= expected and (expected or not any(found))
     for model in models[:2]:
         for tree, _ in trees_of_shape(Nodes.of(model), BINARY, otd.IID()):
             assert survivors("")(model, tree) == trees.TokenWise(R.RecursiveRejection())(model, tree)
     lossy = [
-        not trees.evaluate(WrongTraversal(), m, BINARY, otd.WithoutReplacement()).lossless for m in random_models(6, 3)
+        not trees.evaluate(WrongTraversal(), m, BINARY, otd.WithoutReplacement()).lossless for m in random_models(4, 3)
     ]
-    assert sum(lossy) >= 4
+    assert sum(lossy) >= 3
 
 
 @pytest.mark.parametrize("top", [1, 2])
 def test_joint_selection_uses_the_top_tokens_of_one_level_as_well_as_any_rule(top: int) -> None:
     """On one level the expected length is the optimum of the law, as that of `Optimal`."""
-    for model in random_models(8, 4):
+    for model in random_models(4, 4):
         p, q = model.target(()), model.draft(())
         optimum = otd.optimal_acceptance(p, q, 3, otd.Hybrid(top))
         result = trees.evaluate(trees.Joint(), model, trees.TreeShape.by_level((3,)), otd.Hybrid(top))
