@@ -256,7 +256,7 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> 
     assert [row[:3] for row in rows] == [["KSeq", "1", "2"], ["KSeq", "3", "2"]]
     for _, K, L, efficiency, error in rows:
         drafting = Drafting.chains(int(K), int(L), otd.trees.TokenWise(otd.rules.KSeq()))
-        ids = [[number, number // 3] for number in range(prompts)] * 6
+        ids = [[number, number // 3] for number in range(prompts)] * 4
         decoded = decode(pair, ids, drafting, DecodeOptions(max_tokens=24, stop=()))
         lengths = np.concatenate([(step.length + 1)[step.active].numpy() for step in decoded.steps])
         measured = lengths.std() / math.sqrt(len(lengths))

@@ -102,7 +102,7 @@ def test_all_file_kinds_give_the_same_numbers(tmp_path: Path, float_pairs: Any) 
     (tmp_path / "pairs.csv").write_text("\n".join(["pair,p,q", *lines]))
     found = []
     for file in sorted(tmp_path.iterdir()):
-        result = compare(file, "--k", "1,3", "--rules", "KSeq,Optimal", "--out", tmp_path / "out")
+        result = compare(file, "--k", "1,3", "--jobs", 1, "--rules", "KSeq,Optimal", "--out", tmp_path / "out")
         assert result.exit_code == 0, result.output
         found.append((tmp_path / "out" / "pairs.csv").read_text())
     assert len(found) == 4 and len(set(found)) == 1
@@ -110,7 +110,7 @@ def test_all_file_kinds_give_the_same_numbers(tmp_path: Path, float_pairs: Any) 
 
 def test_csv_and_json_say_the_same(tmp_path: Path, float_pairs: Any) -> None:
     np.save(tmp_path / "pairs.npy", float_pairs)
-    printed = compare(tmp_path / "pairs.npy", "--k", "2", "--json", "--out", tmp_path)
+    printed = compare(tmp_path / "pairs.npy", "--k", "2", "--jobs", 1, "--json", "--out", tmp_path)
     written = json.loads((tmp_path / "compare.json").read_text())
     assert json.loads(printed.stdout) == written
     assert written["n"] == 4 and written["settings"]["ks"] == [2]
@@ -162,7 +162,20 @@ def test_real_pairs_do_not_depend_on_the_number_of_processes_or_on_the_selection
 def test_a_temperature_and_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = compare(
-        REAL, "--stored-temperature", 0.6, "--limit", 2, "--k", "1,2", "--rules", "KSeq", "--out", tmp_path, "--plot"
+        REAL,
+        "--stored-temperature",
+        0.6,
+        "--limit",
+        2,
+        "--k",
+        "1,2",
+        "--jobs",
+        1,
+        "--rules",
+        "KSeq",
+        "--out",
+        tmp_path,
+        "--plot",
     )
     assert result.exit_code == 0, result.output
     assert {row["group"] for row in records(tmp_path / "summary.csv")} == {"0.6"}

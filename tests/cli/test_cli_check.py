@@ -23,7 +23,7 @@ from ot_draft.verify.rule.properties import of_category
 from ot_draft.verify.source import fraction_source, number, rule_source
 
 HERE = Path(__file__).parents[2]
-pytestmark = pytest.mark.usefixtures("short_searches")
+pytestmark = pytest.mark.usefixtures("brief_searches")
 RULES = '''
 from dataclasses import dataclass
 from numbers_of_mine import HUNDRED
@@ -109,7 +109,7 @@ def check(*arguments: object) -> Result:
 
 
 def law_of(*arguments: object) -> Result:
-    return check(*arguments, "--property", "output_distribution", "--max-examples", 30)
+    return check(*arguments, "--property", "output_distribution", "--max-examples", 20)
 
 
 def printed_code(text: str) -> str:
@@ -275,7 +275,7 @@ def refused(result: Result, message: str) -> None:
 
 
 LOSSLESS = [word for each in of_category("lossless") for word in ("--property", each.name)]
-FEW = ("--max-examples", 5, *LOSSLESS, "--property", "extreme_cases")
+FEW = ("--max-examples", 2, *LOSSLESS, "--property", "extreme_cases")
 
 
 @pytest.mark.usefixtures("folder")
@@ -313,7 +313,7 @@ def test_json_and_report_files(folder: Path) -> None:
     assert (shown["total_variation"], shown["total_variation_exact"]) == (0.25, "1/4")
     assert printed["reports"][0]["answers"]["largest_bias"] >= 0.25
     assert "total variation distance 1/4 = 0.25" in (folder / "out" / "ot-report.html").read_text()
-    assert naive["evidence"]["cases"] == sum(each["cases"] for each in naive["evidence"]["by_k"]) == 30
+    assert naive["evidence"]["cases"] == sum(each["cases"] for each in naive["evidence"]["by_k"]) == 20
     assert sorted(file.name for file in (folder / "out").iterdir()) == ["ot-report.html", "ot-report.json"]
     assert json.loads((folder / "out" / "ot-report.json").read_text()) == printed
 

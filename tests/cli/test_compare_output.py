@@ -316,7 +316,9 @@ def test_rules_with_other_arguments_have_names_of_their_own(tmp_path: Path) -> N
     names = f"optimal,Optimal(classes=256),KSeq(factor=2),{own}:Scaled,{own}:Scaled('double')"
     found = compare(*BERNOULLI, "--k", "2", "--jobs", 1, "--lp-limit", 0, "--rules", names, "--json")
     shown = [row["rule"] for row in json.loads(found.stdout)["summary"]]
-    paper = compare(*BERNOULLI, "--k", "2", "--lp-limit", 0, "--rules", "KSeq,HeadAndTail(head=2,classes=4)", "--latex")
+    paper = compare(
+        *BERNOULLI, "--k", "2", "--jobs", 1, "--lp-limit", 0, "--rules", "KSeq,HeadAndTail(head=2,classes=4)", "--latex"
+    )
     assert "HeadAndTail(head=2, classes=4) &" in paper.stdout and "guarantee, $1 - (1 - 1/k)^k$ &" in paper.stdout
     assert shown == [
         "optimum",

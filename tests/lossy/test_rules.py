@@ -195,7 +195,7 @@ def test_bias_is_exact_and_infinite_where_it_is() -> None:
 )
 def test_check_rule_never_calls_a_lossy_rule_lossless(rule: otd.SelectionRule) -> None:
     pytest.importorskip("hypothesis")
-    report = otd.check_rule(rule, max_examples=15)
+    report = otd.check_rule(rule, max_examples=15 if isinstance(rule, lossy.Toward) else 5)
     assert report.lossless == "no", str(report)
     held = {each.check: each.status for each in report.outcomes if each.evidence.category == "claims"}
     if isinstance(rule, lossy.Toward):

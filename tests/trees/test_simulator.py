@@ -28,7 +28,7 @@ def test_the_mean_is_the_exact_one_within_three_standard_errors(n: int, K: int, 
     rules = RULES + ONE_PATH * (K == 1)
     for order in (1, 2):
         model = otd.trees.MarkovModel.random(generator, n, order)
-        found = simulate_all(rules, model.in_floats(), (K, L), 500, seed=order)
+        found = simulate_all(rules, model.in_floats(), (K, L), 1000, seed=order)
         for rule, simulation in zip(rules, found, strict=True):
             exact = float(otd.trees.evaluate(rule, model, (K, L)).expected_length)
             assert abs(simulation.expected_length - exact) <= 3 * simulation.error + 1e-12, rule.name
@@ -142,7 +142,7 @@ def test_defaults_are_as_their_docstring_says() -> None:
 
 def test_entropy_and_closeness_can_be_set() -> None:
     def entropy(model: SimulatedModel) -> Any:
-        rows = [model.target(model.root(number)) for number in range(50)]
+        rows = [model.target(model.root(number)) for number in range(100)]
         return np.mean([-(p * np.log(p)).sum() for p in rows])
 
     assert entropy(SimulatedModel(n=500, temperature=0.6)) < entropy(SimulatedModel(n=500))

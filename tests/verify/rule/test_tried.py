@@ -99,7 +99,7 @@ QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes 
 @pytest.mark.usefixtures("unhurried_searches")
 def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> None:
     by = BY.get(name, "output_distribution_in_batches")
-    report = otd.check_rule(Sometimes(WRONG[name]), max_examples=2, properties=(by,))
+    report = otd.check_rule(Sometimes(WRONG[name]), max_examples=1 if name in QUICK else 2, properties=(by,))
     assert report[by].status == "failed" and report[by].refutes, str(report)
 
 

@@ -29,7 +29,7 @@ from ot_draft.verify.rule.report import by_visibility
 from ot_draft.verify.rule.report_files import html_page, json_text
 from ot_draft.verify.source import magnitude
 
-pytestmark = pytest.mark.usefixtures("short_searches")
+pytestmark = pytest.mark.usefixtures("brief_searches")
 
 Decide = Callable[[Any, Any, Any], Any]
 LOSSLESS = of_category("lossless")
@@ -90,7 +90,8 @@ def test_an_error_for_k_0_restricts_the_rule_and_a_wrong_residual_there_is_a_fin
     assert report.answers.lines()[1].startswith(
         "robust: yes (without k = 0, where it raised IndexError: index 0 is out"
     )
-    assert [each.check for each in checked(q_without_drafts).findings] == ["extreme_cases"]
+    wrong = check_rule(Rule(q_without_drafts), 5, ["output_distribution", "boundary_cases", "extreme_cases"])
+    assert [each.check for each in wrong.failures] == [each.check for each in wrong.findings] == ["extreme_cases"]
 
 
 def forgets(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -105,7 +106,7 @@ def forgets_or_raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 @pytest.mark.parametrize("decide", [slow(forgets), forgets_or_raises])
 def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
-    report = checked(decide, examples=60)
+    report = checked(decide, examples=20)
     assert report.lossless == "no" and report["output_distribution"].refutes
     assert (
         report["output_distribution"].evidence.reason.startswith("output distribution (")
@@ -376,9 +377,9 @@ class Alternating(Rule):
         return (otd.rules.NaiveTarget() if self.calls % 2 else otd.rules.RecursiveRejection())(p, q, drafts)
 
 
-@pytest.mark.usefixtures("unhurried_searches")
 def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
-    report = check_rule(Alternating(), 2, ["output_distribution_in_batches"])
+    unhurried = SearchLimits(large_property_seconds=1e4, slow_problem_seconds=1e4)
+    report = check_rule(Alternating(), 1, ["output_distribution_in_batches"], limits=unhurried)
     assert report.lossless == "not decided" and "output_distribution_in_batches" in report.answers.law.because
     assert "equal arguments give different outputs" in report["output_distribution_in_batches"].evidence.reason
 
@@ -561,7 +562,7 @@ def test_the_remedy_for_absent_drafts_is_told_only_where_they_are_the_cause() ->
         (wrong_for_three, False),
         (no_residual_for_three, False),
     ):
-        outcome = check_rule(Rule(decide), 12, ["padded_drafts"], k=3)["padded_drafts"]
+        outcome = check_rule(Rule(decide), 6, ["padded_drafts"], k=3)["padded_drafts"]
         assert outcome.status == "failed" and ("-1 is an absent draft" in outcome.evidence.reason) == told, decide
 
 
@@ -619,9 +620,7 @@ def wrong_in_large_vocabularies(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 
 def test_a_number_of_drafts_that_is_refused_in_some_problems_is_tried_in_the_others() -> None:
-    report = check_rule(
-        Rule(wrong_in_large_vocabularies), 10, [*SMALL, "output_distribution_in_batches", "engine_sizes"]
-    )
+    report = check_rule(Rule(wrong_in_large_vocabularies), 5, [*SMALL, "engine_sizes"])
     assert report.lossless == "no", str(report)
 
 

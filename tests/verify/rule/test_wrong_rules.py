@@ -27,14 +27,25 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
 
 
-def refute(rule: otd.SelectionRule) -> None:
-    """Fail unless a property of the first lines refutes the rule: those of an engine's sizes first, which find most."""
+# Properties that find these mutants in less time than those of an engine's sizes.
+SOONER = {"small p dropped": ["distribution_in_torch"], "n > 6: residual is p": ["drawn_tokens"]}
+
+
+def refute(rule: otd.SelectionRule, *sooner: str) -> None:
+    """Fail unless a property of the first lines refutes the rule: after `sooner` those of an engine's sizes, which find most."""
     first = [
-        "engine_sizes",
-        "output_distribution_in_batches",
-        "repeated_calls",
-        "float_distribution",
-        "inputs_unchanged",
+        *sooner,
+        *(
+            name
+            for name in (
+                "engine_sizes",
+                "output_distribution_in_batches",
+                "repeated_calls",
+                "float_distribution",
+                "inputs_unchanged",
+            )
+            if name not in sooner
+        ),
     ]
     deciding = (*of_category("lossless"), *of_category("floats"))
     chosen = choose([*first, *(each.name for each in deciding if each.name not in first)])
@@ -55,7 +66,7 @@ def refute(rule: otd.SelectionRule) -> None:
 def test_a_wrong_rule_is_refuted_in_the_first_lines(mutant: Mutant) -> None:
     if mutant.name.startswith("torch"):
         pytest.importorskip("torch")
-    refute(mutant.rule())
+    refute(mutant.rule(), *SOONER.get(mutant.name, []))
 
 
 class Right(Own):
@@ -128,7 +139,7 @@ def right_rules() -> list[otd.SelectionRule]:
 
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])
 def test_a_right_rule_is_never_refuted(seed: int) -> None:
-    """Of 16 rules with four seeds; `python tests/verify/rule/test_wrong_rules.py` takes 63 seeds: 1,008 runs."""
+    """Of all rules with three seeds, of two with seed 0; `python tests/verify/rule/test_wrong_rules.py` takes 63 seeds: 1,008 runs."""
     rules, share = (right_rules()[::12], 0.04) if seed == 0 else (right_rules(), 0.1)
     assert [rule.name for rule in rules if refuted(rule, seed, share)] == []
 
