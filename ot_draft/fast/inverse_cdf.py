@@ -10,7 +10,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..arrays.masses import BLOCK_TOKENS
 from .kernels import wanted
-from .loops import REORDERED, distinct_rows, loop, takes
+from .loops import REORDERED, distinct_rows, loop, plain, takes
 
 
 def inverse_cdf(mass: Array, uniform: Array) -> Array:
@@ -29,7 +29,7 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
 def inverse_cdf_of(mass: Array, batch: tuple[int, ...], some: Any, uniform: np.ndarray) -> np.ndarray:
     """`inverse_cdf` for some rows of the batch: uniforms (r, m) -> int (r, m). For masses that compiled loops take."""
     each, row_of = distinct_rows(batch, xp.host_view(mass))
-    return _inverse_cdf(each, row_of[some], uniform, np.empty(-(-mass.shape[-1] // BLOCK_TOKENS)))
+    return _inverse_cdf(each, plain(row_of[some]), plain(uniform), np.empty(-(-mass.shape[-1] // BLOCK_TOKENS)))
 
 
 @loop(REORDERED)

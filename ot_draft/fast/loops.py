@@ -70,8 +70,13 @@ def takes(mass: Array, *others: Array) -> bool:
     return all(on_host(x) and x.dtype == mass.dtype and not (is_torch(x) and x.requires_grad) for x in every)
 
 
+def plain(x: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """Return a small array in contiguous, writable memory: numba compiles a loop again for every other kind of memory."""
+    return np.require(x, dtype, ("C", "W"))
+
+
 def distinct_rows(batch: tuple[int, ...], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct rows (R, m) of x (..., m) in memory, and the index of each row of the batch, int (B,)."""
     once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides[:-1])]
     (each,) = rows(once.shape[:-1], once)
-    return each, broadcast_to(np.arange(len(each)).reshape(once.shape[:-1]), batch).reshape(-1)
+    return each, plain(broadcast_to(np.arange(len(each)).reshape(once.shape[:-1]), batch).reshape(-1))

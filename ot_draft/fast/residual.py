@@ -10,7 +10,7 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..arrays.masses import BLOCK_TOKENS, MIN_INVERTIBLE
-from .loops import REORDERED, loop, takes
+from .loops import REORDERED, loop, plain, takes
 
 
 def residual(p: Array, q: Array, scale: Any = 1, min_share: Any = 0, out: Array | None = None) -> Array:
@@ -21,7 +21,8 @@ def residual(p: Array, q: Array, scale: Any = 1, min_share: Any = 0, out: Array 
     batch = xp.batch_shape(p, q, *factors)
     memory = np.empty((*batch, p.shape[-1]), xp.host_view(p).dtype) if out is None else xp.host_view(out)
     into = memory.reshape(prod(batch), p.shape[-1])
-    _residual(*xp.rows(batch, p, q, *(x.astype(into.dtype) for x in factors)), into)
+    p_rows, q_rows, *columns = xp.rows(batch, p, q, *factors)
+    _residual(p_rows, q_rows, *(plain(x, into.dtype) for x in columns), into)
     return xp.from_view(into.reshape(memory.shape), p)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..arrays.masses import BLOCK_TOKENS
-from .loops import REORDERED, distinct_rows, loop, takes
+from .loops import REORDERED, distinct_rows, loop, plain, takes
 
 
 def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
@@ -16,7 +16,7 @@ def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
         return NotImplemented
     batch, blocks = xp.batch_shape(q, uniforms), -(-q.shape[-1] // BLOCK_TOKENS)
     each, row_of = distinct_rows(batch, xp.host_view(q))
-    wanted, before = xp.rows(batch, uniforms, fixed)
+    wanted, before = (plain(x) for x in xp.rows(batch, uniforms, fixed))
     gone = np.concatenate((before, np.zeros(wanted.shape, dtype=np.int64)), axis=-1)
     _in_turn(
         each, row_of, wanted, gone, np.empty((len(each), blocks)), np.empty(blocks), np.empty(BLOCK_TOKENS, each.dtype)
