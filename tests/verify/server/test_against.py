@@ -237,8 +237,8 @@ def hotter_when_asked(fields: dict[str, Any], tokens: list[int]) -> list[int]:
 def test_servers_of_one_law_agree_and_no_log_probabilities_are_asked_for(owner: str, no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), owner=owner) as (one, seen), serving(writer(pair.p, 2), owner=owner) as (other, _):
-        status, record = run(one, other, "--tokens", "1500")
-    assert status == 0 and record["status"] == "passed" and record["outcomes"][0]["evidence"]["tokens"] >= 1500
+        status, record = run(one, other, "--tokens", "600")
+    assert status == 0 and record["status"] == "passed" and record["outcomes"][0]["evidence"]["tokens"] >= 600
     assert not any("logprobs" in fields for *_, fields in seen.seen)
     assert record["tried"]["compared"] == ("token ids" if owner == "vllm" else "pieces of text")
 
@@ -274,7 +274,7 @@ def refuses_top_k(handler: Any, fields: dict[str, Any]) -> bool:
 def test_a_setting_that_a_server_refuses_is_left_out_and_named(no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=refuses_top_k) as (one, _), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, other, "--tokens", "1500", "--settings", "plain,top-k 5")
+        status, record = run(one, other, "--tokens", "600", "--settings", "plain,top-k 5")
     assert status == 0 and [each["check"] for each in record["outcomes"] if each["status"] == "skipped"] == ["top-k 5"]
 
 
@@ -287,7 +287,7 @@ def every_third(handler: Any, fields: dict[str, Any]) -> bool:
 def test_too_many_answers_that_cannot_be_read_decide_nothing(no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=every_third) as (one, _), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, other, "--tokens", "1500", "--settings", "plain")
+        status, record = run(one, other, "--tokens", "600", "--settings", "plain")
     assert status == 2 and "cannot be read" in record["outcomes"][0]["evidence"]["reason"]
 
 
@@ -332,7 +332,7 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
     """Least lengths are never above what is asked for; every seed is another."""
     pair = random_pair(0)
     with serving(writer(pair.p, 1)) as (one, seen), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, other, "--tokens", "1500", "--settings", "plain,at least 3 tokens,seeds")
+        status, record = run(one, other, "--tokens", "600", "--settings", "plain,at least 3 tokens,seeds")
     asked = [fields for *_, fields in seen.seen if "max_tokens" in fields]
     assert status == 0 and {each["status"] for each in record["outcomes"]} == {"passed"}
     least = [fields["max_tokens"] for fields in asked if fields.get("min_tokens")]
@@ -358,7 +358,7 @@ def test_answers_are_long_enough_to_be_drafted_for(owner: str, least: int, no_lo
     """llama.cpp drafts for no answer of one or two tokens: with those alone two servers would be compared without their drafts."""
     pair = random_pair(0)
     with serving(writer(pair.p, 1), owner=owner) as (one, seen), serving(writer(pair.p, 2), owner=owner) as (other, _):
-        status, _ = run(one, other, "--tokens", "600", "--settings", "plain,top-k 5")
+        status, _ = run(one, other, "--tokens", "300", "--settings", "plain,top-k 5")
     assert status == 0 and min(fields["max_tokens"] for *_, fields in seen.seen if "max_tokens" in fields) == least
 
 

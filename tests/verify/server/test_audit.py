@@ -52,8 +52,10 @@ def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Pa
         emitted = run(pair, wrong, share, REQUESTS, length, generator)
     np.savez(tmp_path / "log.npz", **as_log(pair, emitted, with_draft=name not in WITHOUT_DRAFT))
     audit = Audit()
-    for token in read_log(tmp_path / "log.npz", audit.leave_out):
+    for number, token in enumerate(read_log(tmp_path / "log.npz", audit.leave_out), 1):
         audit.add(token)
+        if number % 2000 == 0 and audit.biased:  # the verdict stays
+            break
     report = audit.report()
     assert report.status == Status.FAILED, report
     assert "strongest evidence" in str(report)
@@ -105,7 +107,7 @@ def test_right_samplers_are_not_called_wrong() -> None:
     assert alarms <= 1  # expected below 0.05
 
 
-@pytest.mark.parametrize("seeds", [range(6), slow(range(6, 100))], ids=str)
+@pytest.mark.parametrize("seeds", [range(3), slow(range(3, 100))], ids=str)
 def test_right_audits_of_many_kinds_are_not_biased(seeds: range) -> None:
     """Vocabularies, lists, batches, rules and number types of `right_ones`, whose command is the long form."""
     for seed in seeds:

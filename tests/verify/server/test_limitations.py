@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
+from functools import cache
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from mutants.catalogue import TABLES
-from slow import slow
+from slow import slow, slow_except
 
 from ot_draft.arrays import Array
 from ot_draft.cli import main
@@ -29,7 +30,7 @@ from ot_draft.verify.server.reported import Reported
 from .chains import inverse, random_pair, right, run
 from .completions_server import evidence_of
 
-N, COUNT = 12, 3000
+N, COUNT, REQUESTS = 12, 2000, 60
 Listing = Callable[[int, Array, int], list[int]]  # token number, distribution, emitted token -> ids
 UNKNOWN = [
     -9999.0,
@@ -58,6 +59,7 @@ def last(k: Callable[[int], int]) -> Listing:
     return lambda i, p, token: found if token in (found := top(p, k(i))) else [*found[:-1], token]
 
 
+@cache
 def drawn(heat: float = 1.0) -> tuple[Array, Array]:
     """Distributions (COUNT, N) and tokens (COUNT,), drawn at a temperature."""
     generator = np.random.default_rng(0)
@@ -126,19 +128,29 @@ def test_the_factor_of_a_completed_list_has_mean_at_most_one() -> None:
             assert np.all(mean <= 1 + 1e-9), (k, mean.max())
 
 
-@pytest.mark.parametrize("unknown", UNKNOWN)
-@pytest.mark.parametrize("ranks", [20, 30])
+@pytest.mark.parametrize(
+    ("unknown", "ranks"),
+    slow_except(
+        product(UNKNOWN, (20, 30)),
+        *(f"{unknown}, 20" for unknown in UNKNOWN),
+        "-9999.0, 30",
+        "-20.0, 30",
+        "None, 30",
+        name=lambda case: f"{case[0]}, {case[1]}",
+    ),
+)
 def test_a_log_probability_that_is_not_known(unknown: float | None, ranks: int) -> None:
     """The emitted token has its own log-probability up to a rank; beyond it a number, or null, that stands for unknown."""
     z, generator, plan = np.random.default_rng(0).normal(0, 1.6, (60, 60)), np.random.default_rng(1), plan_of(64, 8, 24)
     p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    logs, orders, sums = np.log(p), [top(row, ranks) for row in p], p.cumsum(1)
 
     def answer(prompt: Any) -> RecordedAnswer:
         state, content = sum(map(ord, prompt)) % 60, []
         for _ in range(24):
-            token, logs, order = int(generator.choice(60, p=p[state])), np.log(p[state]), top(p[state], ranks)
-            listed = [{"token": f"w{x}", "logprob": float(logs[x])} for x in order[:20]]
-            own = float(logs[token]) if token in order else unknown
+            token, order = int((sums[state, :-1] <= generator.random()).sum()), orders[state]
+            listed = [{"token": f"w{x}", "logprob": float(logs[state, x])} for x in order[:20]]
+            own = float(logs[state, token]) if token in order else unknown
             content.append({"token": f"w{token}", "logprob": own, "top_logprobs": listed})
             state = token
         choice = {"finish_reason": "length", "logprobs": {"content": content}}
@@ -230,7 +242,10 @@ def entry(p: Array, token: int, listed: int = 10, name: Callable[[int], Any] = "
     return {"token": name(token), "logprob": float(logs[token]), "bytes": None, "top_logprobs": others}
 
 
-def texts(heat: float = 1.0, length: int = 16, end: int = -1, requests: int = 150) -> list[list[tuple[Array, int]]]:
+@cache
+def texts(
+    heat: float = 1.0, length: int = 16, end: int = -1, requests: int = REQUESTS
+) -> list[list[tuple[Array, int]]]:
     """Requests of a Markov model: distributions and tokens; end: a token that ends a text."""
     p, generator, found = random_pair(3, 24).p, np.random.default_rng(0), []
     hot = p ** (1 / heat)
@@ -310,10 +325,10 @@ FORMATS: dict[str, Callable[[list[list[tuple[Array, int]]]], list[Any]]] = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_an_api_returns_is_read(name: str, tmp_path: Path) -> None:
-    """Right: no bias. At another temperature: undecided, or biased if the user states temperature 1."""
+    """Right: no bias. At temperature 0.5: undecided, or biased if the user states temperature 1."""
     right = audit(written(tmp_path / "right.jsonl", FORMATS[name](texts())), "--json", "-")
-    assert right.exit_code == 0 and evidence_of(right.stdout)["tokens"] == 150 * 16, right.output
-    log = written(tmp_path / "hot.jsonl", FORMATS[name](texts(heat=0.7)))
+    assert right.exit_code == 0 and evidence_of(right.stdout)["tokens"] == REQUESTS * 16, right.output
+    log = written(tmp_path / "hot.jsonl", FORMATS[name](texts(heat=0.5)))
     unknown, stated = audit(log), audit(log, "--temperature", "1")
     assert unknown.exit_code == 2 and "state the temperature" in " ".join(unknown.output.split()), unknown.output
     assert stated.exit_code == 1, stated.output
@@ -329,10 +344,10 @@ def test_logs_at_another_temperature(name: str, tmp_path: Path) -> None:
     """Raw distributions, tokens at 0.7: not biased if 0.7 and raw are stated; biased if tokens were sampled at 1 or 0.4."""
     lines = {"lines": lambda found: [{"token": x, "target_probs": p.tolist()} for text in found for p, x in text]}
     for heat, status in ((0.7, 0), (1.0, 1), (0.4, 1)):
-        log = written(tmp_path / "log.jsonl", (FORMATS | lines)[name](texts(heat, requests=600)))
+        log = written(tmp_path / "log.jsonl", (FORMATS | lines)[name](texts(heat, requests=150)))
         done = audit(log, "--temperature", "0.7", "--logprobs", "raw", "--json", "-")
         found = evidence_of(done.stdout)
-        assert done.exit_code == status and found["skipped"] < 100 and found["rounding"] < 0.1, (heat, found["reason"])
+        assert done.exit_code == status and found["skipped"] < 25 and found["rounding"] < 0.1, (heat, found["reason"])
     assert audit(log, "--temperature", "0.7").exit_code == 2
 
 
@@ -388,11 +403,11 @@ def test_tokens_of_unreadable_responses_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("indent", [None, 1])
 def test_a_file_that_is_one_json_value(indent: int | None, tmp_path: Path) -> None:
     """A list of responses, on one line or on many; and a single response on many lines."""
-    found, log = [chat(text) for text in texts()], tmp_path / "log.json"
+    found, log = [chat(text) for text in texts()[:20]], tmp_path / "log.json"
     for items in (found, found[0]):
         log.write_text(json.dumps(items, indent=indent))
         done = audit(str(log), "--json", "-")
-        assert done.exit_code == 0 and evidence_of(done.stdout)["tokens"] == (2400 if items is found else 16), (
+        assert done.exit_code == 0 and evidence_of(done.stdout)["tokens"] == (20 * 16 if items is found else 16), (
             done.output
         )
     log.write_text(json.dumps(found, indent=indent)[:-9])
@@ -415,7 +430,7 @@ def test_tokens_that_are_reported_with_0_are_allowed_for_at_another_temperature(
 def test_parts_of_a_stream_do_not_end(tmp_path: Path) -> None:
     """One token per line, with a delta, and a finish reason that is null. A whole response without a finish reason may end."""
     parts = [{"choices": [chat([pair], None)["choices"][0] | {"delta": {}}]} for text in texts() for pair in text]
-    for found, least, most in ((parts, 0, 0), ([chat(text, None) for text in texts()], 150, 200)):
+    for found, least, most in ((parts, 0, 0), ([chat(text, None) for text in texts()], REQUESTS, 80)):
         done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
         assert done.exit_code == 0 and least <= evidence_of(done.stdout)["charged"] <= most, done.output[-500:]
 
@@ -423,14 +438,14 @@ def test_parts_of_a_stream_do_not_end(tmp_path: Path) -> None:
 def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
     """A right server passes, with the ends in its bound; a wrong one is biased. Ends that are reported cost nothing."""
     for heat, status in ((0.6, 1), (1.0, 0)):
-        found = texts(heat, length=64, end=7)
+        found = texts(heat, length=64, end=7, requests=150)
         ended = sum(text[-1][1] == 7 for text in found)
         log = written(tmp_path / "log.jsonl", [ending(text, 7, chat) for text in found])
         done = audit(log, "--temperature", "1", "--json", "-")
         hidden = evidence_of(done.stdout)
         assert done.exit_code == status and hidden["charged"] == ended > 40, done.output
     assert "without a reported end-of-sequence token" in hidden["remarks"][0]
-    shown = [chat(text, "stop" if text[-1][1] == 7 else "length") for text in texts(length=64, end=7)]
+    shown = [chat(text, "stop" if text[-1][1] == 7 else "length") for text in texts(length=64, end=7, requests=150)]
     done = audit(written(tmp_path / "log.jsonl", shown), "--json", "-")
     reported = evidence_of(done.stdout)
     assert done.exit_code == 0 and reported["charged"] == 2 and reported["bound"] < hidden["bound"], done.output
@@ -440,14 +455,14 @@ def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
 def test_bugs_are_found_without_reported_ends(wrong: str | None, tmp_path: Path) -> None:
     """Token 7 ends a response and is not in the log: 1 to 2 % of the tokens."""
     pair = random_pair(1)
-    emitted = run(pair, right(pair) if wrong is None else TABLES[wrong](pair), 1.0, 8, 1000, np.random.default_rng(2))
+    emitted = run(pair, right(pair) if wrong is None else TABLES[wrong](pair), 1.0, 8, 500, np.random.default_rng(2))
     found: list[Any] = []
     for tokens, last in zip(emitted.token, emitted.last, strict=True):
         ends = [-1, *np.flatnonzero(tokens == 7).tolist()]
         found += [chat([(pair.p[last[i]], int(tokens[i])) for i in range(start + 1, end)], "stop")
                   for start, end in pairwise(ends)]  # fmt: skip
     done = audit(written(tmp_path / "log.jsonl", found), "--temperature", "1", "--json", "-")
-    assert done.exit_code == (wrong is not None) and evidence_of(done.stdout)["charged"] > 50, done.output[-500:]
+    assert done.exit_code == (wrong is not None) and evidence_of(done.stdout)["charged"] > 25, done.output[-500:]
 
 
 @pytest.mark.parametrize("option", ["--ignore-eos", "--model", "--tokens", "--lengths", "--engine"])
@@ -491,7 +506,7 @@ def test_ends_after_a_token_that_is_followed_later_are_in_the_bound(tmp_path: Pa
 
 def test_answers_from_a_cache_are_no_bias(tmp_path: Path) -> None:
     """A fixed seed or a cache gives one answer to many requests: tokens are not independent, and the server is right."""
-    done = audit(written(tmp_path / "log.jsonl", [chat(text) for text in texts()[:3] * 60]))
+    done = audit(written(tmp_path / "log.jsonl", [chat(text) for text in texts()[:3] * 30]))
     assert done.exit_code == 2 and "cached answers" in " ".join(done.output.split()), done.output
 
 
@@ -502,7 +517,7 @@ def test_a_token_without_log_probabilities_is_skipped_and_the_others_are_read(tm
     del lists[5][str(found[3]["outputs"][0]["token_ids"][5])]
     done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
     verdict = evidence_of(done.stdout)
-    assert (done.exit_code, verdict["tokens"], verdict["unreadable"]) == (0, 150 * 16 - 2, 2), done.output
+    assert (done.exit_code, verdict["tokens"], verdict["unreadable"]) == (0, REQUESTS * 16 - 2, 2), done.output
     assert "logprobs[2] has no log-probability of the emitted token" in done.output
 
 
@@ -543,18 +558,18 @@ def test_copies_are_counted_in_long_logs() -> None:
 
 def test_copies_of_most_lines(tmp_path: Path) -> None:
     """A header, a cut last line, a resumed log, and few lines that were copied many times; not a law of few outcomes."""
-    p, tokens = drawn()
+    p, tokens = (each[:800] for each in drawn())
     lines = [{"token": int(token), "target_probs": law.tolist()} for law, token in zip(p, tokens, strict=True)]
     twice = lines * 2
     resumed = [*lines[: 2 * len(lines) // 3], *lines]
-    for log in ([{"created": 1}, *twice], twice[:-1], twice[7:], resumed, lines[:31] * 300):
+    for log in ([{"created": 1}, *twice], twice[:-1], twice[7:], resumed, lines[:31] * 100):
         done = audit(written(tmp_path / "log.jsonl", log), "--temperature", "1")
         assert done.exit_code == 2 and "of the different lines occur" in " ".join(done.output.split()), done.output
     generator = np.random.default_rng(0)
     law = np.array([0.4, 0.3, 0.2, 0.1])
-    right = [{"token": int(token), "target_probs": law.tolist()} for token in generator.choice(4, 3000, p=law)]
+    right = [{"token": int(token), "target_probs": law.tolist()} for token in generator.choice(4, 1000, p=law)]
     assert audit(written(tmp_path / "right.jsonl", right)).exit_code == 0
-    biased = [{"token": int(token), "target_probs": law.tolist()} for token in generator.choice(4, 3000)]
+    biased = [{"token": int(token), "target_probs": law.tolist()} for token in generator.choice(4, 1000)]
     assert audit(written(tmp_path / "biased.jsonl", biased)).exit_code == 1
 
 

@@ -46,17 +46,17 @@ def lines(wrong: str | None, count: int, dense: bool) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "top"])
 def test_a_log_in_lines(dense: bool, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    log.write_text("\n".join(map(json.dumps, lines(None, 1200, dense))) + "\n\n")
+    log.write_text("\n".join(map(json.dumps, lines(None, 800, dense))) + "\n\n")
     done = audit(str(log), "--json", "-")
     assert done.exit_code == 0, done.output
-    assert evidence_of(done.stdout)["tokens"] == 1200
-    log.write_text("\n".join(map(json.dumps, lines("last token greedy", 4000, dense))))
+    assert evidence_of(done.stdout)["tokens"] == 800
+    log.write_text("\n".join(map(json.dumps, lines("last token greedy", 2000, dense))))
     done = audit(str(log))
     assert done.exit_code == 1 and "biased" in done.output, done.output
 
 
 def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) -> None:
-    text = "\n".join(map(json.dumps, lines("last token greedy", 4000, dense=True))).encode()
+    text = "\n".join(map(json.dumps, lines("last token greedy", 2000, dense=True))).encode()
     for name in ("log.jsonl.gz", "log.jsonl"):  # by its bytes, not by its name
         (tmp_path / name).write_bytes(gzip.compress(text))
         done = audit(str(tmp_path / name))
@@ -71,19 +71,19 @@ def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) ->
 
 
 def test_a_log_in_arrays(tmp_path: Path) -> None:
-    entries = lines("every draft taken", 6000, dense=True)
+    entries = lines("every draft taken", 1200, dense=True)
     token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "target_probs"))
     np.savez(tmp_path / "dense.npz", token=token, target_probs=law)
     ids = np.argsort(-law, axis=1)[:, :8]
     mass = np.take_along_axis(law, ids, axis=1)
     ids[0, 5:] = -1
-    np.savez(tmp_path / "sparse.npz", token=token, ids=ids, probabilities=mass, request=np.arange(6000) // 100)
+    np.savez(tmp_path / "sparse.npz", token=token, ids=ids, probabilities=mass, request=np.arange(1200) // 100)
     for name in ("dense.npz", "sparse.npz"):
         done = audit(str(tmp_path / name), "--html", str(tmp_path / "a.html"))
         assert done.exit_code == 1, (name, done.output)
     assert "biased" in (tmp_path / "a.html").read_text()
     np.savez(tmp_path / "short.npz", token=token[:5], target_probs=law)
-    assert "target_probs must have one row per token, got shape (6000, 24) for 5 tokens" in " ".join(
+    assert "target_probs must have one row per token, got shape (1200, 24) for 5 tokens" in " ".join(
         audit(str(tmp_path / "short.npz")).output.split()
     )
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
@@ -122,7 +122,7 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
            "\\ud800", '{"token": 1180591620717411303424, "target_probs": [0.5, 0.5]}',
            '{"token": 1, "token": 2, "target_probs": [0.5, 0.5]}']  # fmt: skip
     good = [json.dumps(entry) for entry in lines(None, 4000, dense=True)]
-    wrong = [json.dumps(entry) for entry in lines("last token greedy", 8000, dense=True)]
+    wrong = [json.dumps(entry) for entry in lines("last token greedy", 4000, dense=True)]
     log = tmp_path / "log.jsonl"
     log.write_bytes(
         "\n".join([good[0], *bad, *bad, *good[1:]]).encode() + b'\n{"token": 1, "target_probs": "\xff"}\n{"tok'
@@ -131,7 +131,7 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     found = evidence_of(done.stdout)
     assert done.exit_code == 0 and (found["tokens"], found["unreadable"]) == (4000, 18), done.output
     assert "log.jsonl, line 2: not JSON" in str(found["left_out"]) and found["bound"] > 18 / 4018
-    log.write_text("\n".join([*bad * 20, *wrong]))
+    log.write_text("\n".join([*bad * 10, *wrong]))
     assert audit(str(log)).exit_code == 1
     log.write_text("\n".join([*bad * 40, *good]))
     done = audit(str(log), "--json", "-")

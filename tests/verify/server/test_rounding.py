@@ -50,8 +50,7 @@ def audited(p: Array, drawn: Array, reported: Array, tokens: int, listed: int, g
     return audit
 
 
-@pytest.mark.parametrize("listed", [0, 20])
-@pytest.mark.parametrize("n", [2, 30, slow(2000)])
+@pytest.mark.parametrize(("n", "listed"), [(2, 0), (30, 0), (30, 20), slow(2, 20), slow(2000, 0), slow(2000, 20)])
 @pytest.mark.parametrize("name", PRINTS)
 def test_right_tokens_under_rounded_laws_are_not_biased(name: str, n: int, listed: int) -> None:
     generator = np.random.default_rng(7)
@@ -68,7 +67,7 @@ def test_a_liar_under_rounded_laws_is_found(name: str, listed: int) -> None:
     generator = np.random.default_rng(8)
     p = contexts(30, generator)
     drawn = 0.8 * p + 0.2 * np.eye(30)[p.argmax(1)]
-    assert audited(p, drawn, PRINTS[name](p), 4000, listed, generator).biased
+    assert audited(p, drawn, PRINTS[name](p), 2000, listed, generator).biased
 
 
 def test_the_slack_is_above_the_distance_that_rounding_makes() -> None:
@@ -131,9 +130,8 @@ def test_a_zero_in_few_decimals_is_no_evidence(listed: int, digits: int, every: 
     generator, audit = np.random.default_rng(5), Audit()
     p = softmax(generator.uniform(1, 3, (50, 1)) * generator.normal(size=(50, 2000)))
     at = generator.integers(50, size=1500)
-    token = inverse(p[at], generator.random(1500))
-    for i, (x, law) in enumerate(zip(token.tolist(), p[at], strict=True)):
-        ids = np.argsort(-law)[:listed]
+    token, tops = inverse(p[at], generator.random(1500)), np.argsort(-p, axis=1)[:, :listed]
+    for i, (x, law, ids) in enumerate(zip(token.tolist(), p[at], tops[at], strict=True)):
         mass, own = (
             (law[ids], float(law[x])) if i % every else (np.round(law[ids], digits), round(float(law[x]), digits))
         )
@@ -148,9 +146,8 @@ def test_a_zero_beside_logarithms_is_no_evidence(listed: int, digits: int) -> No
     """The logarithms of a list have few digits, and so has the emitted token's own probability."""
     generator, audit = np.random.default_rng(6), Audit()
     p = softmax(2 * generator.normal(size=(50, 5000)))
-    at = generator.integers(50, size=1500)
-    for x, law in zip(inverse(p[at], generator.random(1500)).tolist(), p[at], strict=True):
-        ids = np.argsort(-law)[:listed]
+    at, tops = generator.integers(50, size=1500), np.argsort(-p, axis=1)[:, :listed]
+    for x, law, ids in zip(inverse(p[at], generator.random(1500)).tolist(), p[at], tops[at], strict=True):
         logs = np.round(np.log(law[ids]), digits)
         audit.add(Token.of_top(x, ids, np.exp(logs), round(float(law[x]), digits), error=log_error(logs)))
     assert not audit.biased and audit.log_e_value < 5

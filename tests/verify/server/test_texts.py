@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -286,7 +287,7 @@ def test_wrong_samplers_behind_shared_texts(wrong: str, pairs: str, way: tuple[s
 # Beside it: what a server says badly, and what it does by itself.
 
 
-def test_broken_connections_that_take_the_power_are_said() -> None:
+def test_broken_connections_that_take_the_power_are_said(tmp_path: Path) -> None:
     """Every third request breaks off after its tokens were drawn: the bets pay, the bound grows, and it is said."""
     count: list[int] = []
 
@@ -294,12 +295,12 @@ def test_broken_connections_that_take_the_power_are_said() -> None:
         count.append(1)
         return len(count) % 3 == 0 and send(handler, b"HTTP/1.1 200 OK\r\ncontent-length: 2000\r\n\r\n{}")
 
-    words = ("--tokens", "3000", "--lengths", "16", "--concurrency", "8", "--json", "-")
-    quiet = evidence_of(audit(Chain(40, 1), style(names()), *words).stdout)
-    loud = evidence_of(audit(Chain(40, 1), style(names()), *words, misbehave=broken).stdout)
+    words = ("--tokens", "3000", "--lengths", "16", "--concurrency", "8", "--json")
+    quiet = evidence_of(audit(Chain(40, 1), style(names()), *words, "-").stdout)
+    text = said(audit(Chain(40, 1), style(names()), *words, str(tmp_path / "a.json"), misbehave=broken))
+    loud = evidence_of((tmp_path / "a.json").read_text())
     assert loud["status"] == "passed" and loud["charged"] > 1000 and loud["bound"] > quiet["bound"] + 0.2
     assert loud["distance"] > 2 * quiet["distance"] > 0
-    text = said(audit(Chain(40, 1), style(names()), *words[:-2], misbehave=broken))
     assert "Every bet is charged its largest loss for" in text and "may be missed" in text
 
 
