@@ -65,11 +65,12 @@ def one_draft_repeated(q: Array, k: int, generator: Any) -> Array:
     return np.repeat(otd.draw(otd.IID(), q, 1, generator), k, axis=-1)
 
 
-@caught_by("declared_draft_law", law=otd.WithoutReplacement())
+@caught_by("declared_draft_law", law=otd.WithoutReplacement(), batched=True)
 def without_replacement_in_falling_order(q: Array, k: int, generator: Any) -> Array:
     """The right sets of tokens, sorted."""
     drafts = otd.draw(otd.WithoutReplacement(), q, k, generator)
-    return drafts[np.argsort(-np.where(drafts >= 0, q[drafts], -1), kind="stable")]
+    masses = np.where(drafts >= 0, np.take_along_axis(q, np.maximum(drafts, 0), -1), -1)
+    return np.take_along_axis(drafts, np.argsort(-masses, axis=-1, kind="stable"), -1)
 
 
 @caught_by("possible_drafts", law=otd.WithoutReplacement())
@@ -120,7 +121,7 @@ def test_a_planted_draft_sampler_is_rejected_by_its_check(draft: Any, name: str,
 @pytest.mark.parametrize("law", slow_except(LAWS, "IID()", "WithoutReplacement()", name=repr))
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])
 def test_the_librarys_draws_follow_every_law(law: otd.DraftLaw, seed: int) -> None:
-    report = check_draws(drawn_by(law), law, batched=True, samples=5_000, seconds=None, seed=seed)
+    report = check_draws(drawn_by(law), law, batched=True, samples=2_500, seconds=None, seed=seed)
     report.raise_if_failed()
     assert {outcome.status for outcome in report.outcomes} == {"passed"}
     one_by_one = check_draws(drawn_by(law), law, samples=100, seconds=None, seed=seed)
@@ -219,7 +220,7 @@ def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: s
         label.startswith("q is used up") for label in corner_problems(otd.WithoutReplacement())
     )
     for problems in (used, None) if not right else (used,):  # by default, too
-        report = otd.check_draws(draft, otd.WithoutReplacement(), problems, samples=1000, seconds=None)
+        report = otd.check_draws(draft, otd.WithoutReplacement(), problems, samples=500, seconds=None)
         assert report.passed == right
         assert ("no probability is left in q: the draft law then samples uniformly" in str(report)) == (not right), str(
             report

@@ -12,6 +12,7 @@ from scipy import stats
 from slow import slow
 
 import ot_draft as otd
+from ot_draft.verify.corners import corner_problems
 from ot_draft.verify.e_values import smallest_distance
 from ot_draft.verify.rule.drawn import SAMPLING
 from ot_draft.verify.rule.report import check_property
@@ -266,16 +267,16 @@ def test_a_deviation_of_the_stated_size_is_found() -> None:
     """The target at the distance that the report states, emitted in the place of the target."""
     p = np.full(4, 0.25)
     problem = otd.Problem(p, p, k=1)
-    right = check_sampler(speculative, [problem], batched=True, samples=8000)
+    right = check_sampler(speculative, [problem], batched=True, samples=4000)
     distance = right["output_distribution"].evidence.distance
-    assert 0.03 < distance < 0.08 and right["output_distribution"].evidence.samples == 7936  # whole batches of 128
+    assert 0.05 < distance < 0.11 and right["output_distribution"].evidence.samples == 3968  # whole batches of 128
     off = p + distance / 2 * np.array([1, 1, -1, -1])
 
     def emitted(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
         return generator.choice(4, len(p), p=off)
 
     found = sum(
-        not check_sampler(emitted, [problem], batched=True, samples=8000, seed=seed).passed for seed in range(20)
+        not check_sampler(emitted, [problem], batched=True, samples=4000, seed=seed).passed for seed in range(20)
     )
     assert found == 20
 
@@ -468,7 +469,7 @@ def test_an_error_inside_the_classes_of_neighbours_is_found(sampler: Callable[..
 
 
 def test_above_64_tokens_the_sentence_says_what_was_counted() -> None:
-    report = check_sampler(speculative, [otd.Problem(FLAT, FLAT, 1)], batched=True, samples=30_000, seconds=None)
+    report = check_sampler(speculative, [otd.Problem(FLAT, FLAT, 1)], batched=True, samples=8000, seconds=None)
     assert report.passed and "(above 64 tokens: between the classes counted) is missed" in str(report)
 
 
@@ -485,11 +486,16 @@ def equal_drafts_once(p: Array, q: Array, drafts: Array, generator: np.random.Ge
     return from_law(p, generator.random())
 
 
-@pytest.mark.parametrize("seed", [0, slow(4)])
-def test_evidence_below_the_limit_is_no_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 10,000 calls the e-value is 10^9 to 10^10, of 10^10.7: more calls decide, and without them nothing is decided."""
-    assert check_sampler(equal_drafts_once, k=2, seed=seed)["output_distribution"].status == "failed"
+@pytest.mark.parametrize(("corner", "seed"), [("recovered again and again, k = 2", 2), slow(None, 0), slow(None, 4)])
+def test_evidence_below_the_limit_is_no_pass(corner: str | None, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 10,000 calls the e-value is large and below the limit: more calls decide, and without them nothing is decided.
+
+    On all corner problems it is 10^9 to 10^10, of 10^10.7; on the one that shows the fault 10^5.8, of 10^9.5.
+    """
+    problems = None if corner is None else [corner_problems(otd.IID(), k=2)[corner]]
+    options: dict[str, Any] = {"problems": problems, "k": 2, "seed": seed}
+    assert check_sampler(equal_drafts_once, **options)["output_distribution"].status == "failed"
     monkeypatch.setattr(trial, "TrialSettings", partial(trial.TrialSettings, growth=1))
-    short = check_sampler(equal_drafts_once, k=2, seed=seed)
+    short = check_sampler(equal_drafts_once, **options)
     assert short["output_distribution"].status == "not decided" and short.status == "not decided"
     assert "Pass more samples" in short["output_distribution"].evidence.reason

@@ -62,10 +62,15 @@ def test_right_ones_pass(name: str, check: Any) -> None:
 
 @pytest.mark.parametrize("path", [False, True])
 def test_noise_of_the_draft_used_again_is_found(path: bool) -> None:
-    """As in vLLM once: what chose the draft chooses the recovered token; 10, 60, 30 % come out as 10.0, 62.6, 27.4."""
+    """As in vLLM once: what chose the draft chooses the recovered token."""
     step = Step(race=True, shared=True)
     report = otd.check_step(step.path if path else step, k=1, path=path, batched=True, seconds=None)
     assert report["output_distribution"].status == "failed"
+
+
+def test_the_bias_of_noise_used_again() -> None:
+    """10, 60, 30 % come out as 10.0, 62.6, 27.4."""
+    step = Step(race=True, shared=True)
     emitted = step(
         np.tile([0.1, 0.6, 0.3], (200_000, 1)), np.tile([0.8, 0.1, 0.1], (200_000, 1)), 1, np.random.default_rng(0)
     )[2]
@@ -239,7 +244,7 @@ def test_a_wrong_token_behind_eight_kept_drafts_is_found() -> None:
 
         return Step().path(squared, q, k, generator)
 
-    report = otd.check_step(path, path=True, batched=True, samples=5000, seconds=None)
+    report = otd.check_step(path, path=True, batched=True, samples=3000, seconds=None)
     assert {outcome.evidence.label for outcome in report.failures} == {"p == q, k = 8"}
 
 
@@ -282,6 +287,6 @@ def test_a_scheduler_that_peeks_is_found() -> None:
     assert report["output_distribution"].status == "failed", report
 
 
-@pytest.mark.parametrize("samples", [4000, slow(None)])
+@pytest.mark.parametrize("samples", [2000, slow(4000), slow(None)])
 def test_a_scheduler_that_looks_at_others_passes(samples: int | None) -> None:
     otd.check_step(scheduled(False), k=2, path=True, batched=True, samples=samples, seconds=None).raise_if_failed()
