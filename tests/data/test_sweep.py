@@ -396,7 +396,7 @@ def test_pairs_recorded_at_several_temperatures_are_not_lumped_together(tmp_path
     """A table each, as `compare` has; parts may begin in the middle of one. A second shard has no temperatures."""
     p, q = (law.reshape(2, 5, N) for law in laws(3, 10))
     np.savez(tmp_path / "a.npz", p=p, q=q, temperatures=[1.0, 0.6])
-    study = Study((2, 3), (otd.rules.KSeq(), otd.rules.Optimal()))
+    study = Study((2, 3), (otd.rules.KSeq(), otd.rules.Optimal()), lp_limit=0)
     run_sweep(Sweep(tuple(open_shards([tmp_path / "a.npz"])), study, rows=rows), tmp_path / "out")
     found = {(line.group, line.rule, line.k): line for line in summarise_sweep(tmp_path / "out")}
     pairs = read_pairs(tmp_path / "a.npz")

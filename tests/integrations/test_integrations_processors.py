@@ -194,7 +194,7 @@ def test_settings_that_only_the_general_way_can_honour(many: bool) -> None:
 def test_the_engine_is_the_reference() -> None:
     models, prompts = pair(), [[1, 2, 3], [4], [5, 5]]
     penalty = transformers.RepetitionPenaltyLogitsProcessor(1.6)
-    options = DecodeOptions(processed=[Processed([penalty, Rises()])] * 3, max_tokens=9, seed=3)
+    options = DecodeOptions(processed=[Processed([penalty, Rises()])] * 3, max_tokens=6, seed=3)
     for drafting in (
         Drafting.chains(3, 3, otd.trees.Joint()),
         Drafting(otd.trees.FixedTree(otd.trees.TreeShape.by_level((3, 2, 1))), otd.trees.Traversal()),
