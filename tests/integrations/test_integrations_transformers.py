@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chances import chance
-from slow import slow
+from slow import slow, slow_except
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as otd
@@ -412,7 +412,7 @@ def greedy(model: Any, **settings: Any) -> tuple[Any, list[Any], list[Any]]:
     return texts.tolist(), streamer.values, [criterion.seen for criterion in criteria]
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("manner", slow_except(MANNERS, *(name for name in MANNERS if name != "an end token")))
 def test_greedy_is_plain_generate_token_for_token(manner: str) -> None:
     models = pair()
     plain = greedy(models.target, **MANNERS[manner])

@@ -235,7 +235,7 @@ def test_black_box(run: Callable[..., Any], rule: Any) -> None:
                 return run(batch, rule, generators=dict(enumerate(states)))[:, 0].numpy()
             return run(batch, rule, seeds=generator.integers(2**53, size=m))[:, 0].numpy()
 
-    report = otd.check_sampler(sampler, k=1, batched=True, samples=2_500, seconds=None)
+    report = otd.check_sampler(sampler, k=1, batched=True, samples=1_500, seconds=None)
     assert report.passed, report
 
 

@@ -49,6 +49,12 @@ def chosen(q: Array, k: int, generator: np.random.Generator) -> Array:
     return generator.choice(len(q), k, p=q)
 
 
+def by_sums(q: Array, k: int, generator: np.random.Generator) -> Array:
+    """The same, quicker."""
+    sums = q.cumsum()
+    return np.searchsorted(sums[:-1], sums[-1] * generator.random(k), side="right")
+
+
 @caught_by("declared_draft_law", batched=True)
 def temperature_0_9_reported_at_1(q: Array, k: int, generator: Any) -> Array:
     return otd.draw(otd.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
@@ -174,7 +180,7 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
     rule = otd.rules.SpeculativeSampling()
     seen: list[str] = []
     right = otd.check_rule(
-        rule, 5, ["output_distribution"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.check)
+        rule, 5, ["output_distribution"], draft_sampler=by_sums, on_outcome=lambda outcome: seen.append(outcome.check)
     )
     assert right.passed and seen == ["output_distribution", "declared_draft_law"]
     assert (

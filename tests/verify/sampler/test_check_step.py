@@ -22,24 +22,26 @@ Array = Any
 TWO = [otd.Problem([0.7, 0.3], [0.4, 0.6], k=1), otd.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
 
 
+QUICK = {
+    "sampler": ("uniforms of 4 bits", "residual is p", "rows 64 apart share", "five rows: residual is p",
+                "n > 64: the 64 likeliest only"),
+    "step": ("sorted drafts", "drafts of the last row are those of the first"),
+    "path": ("residual of the first place", "residual is p"),
+}  # fmt: skip
+MISTAKES = [(form, mutant) for form in CHECKED for mutant in of(form)]
+
+
 @pytest.mark.parametrize(
-    ("form", "mutant"),
-    slow_except(
-        [(form, mutant) for form in CHECKED for mutant in of(form)],
-        "sampler-uniforms of 4 bits",
-        "sampler-residual is p",
-        "sampler-rows 64 apart share",
-        "sampler-five rows: residual is p",
-        "sampler-n > 64: the 64 likeliest only",
-        "step-sorted drafts",
-        "step-drafts of the last row are those of the first",
-        "path-residual of the first place",
-        "path-residual is p",
-        name=lambda case: f"{case[0]}-{case[1].name}",
-    ),
-)
-def test_a_planted_mistake_is_found(form: str, mutant: Mutant) -> None:
-    report = mutant.report(form)
+    ("form", "mutant", "options"),
+    [
+        *(slow(form, mutant, {}, id=f"{form}-{mutant.name}") for form, mutant in MISTAKES),
+        *(pytest.param(form, mutant, {"k": 2}, id=f"{form}-{mutant.name}, k = 2")
+          for form, mutant in MISTAKES if mutant.name in QUICK[form]),
+    ],
+)  # fmt: skip
+def test_a_planted_mistake_is_found(form: str, mutant: Mutant, options: dict[str, int]) -> None:
+    """By the checks as they are called by default, and, quicker, on the problems of two drafts."""
+    report = mutant.report(form, **options)
     assert not report.passed and {each.check for each in report.failures} & set(mutant.found[form]), report
     assert all(each.evidence.reason for each in report.failures)
 

@@ -15,7 +15,7 @@ from ot_draft.verify.corners import corner_problems
 from ot_draft.verify.sampler import check_sampler
 from ot_draft.verify.sampler import samplers as sampler
 
-SAMPLES = 1000
+SAMPLES = 500
 
 
 def documented(name: str) -> Callable[..., Any]:

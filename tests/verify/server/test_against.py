@@ -83,7 +83,7 @@ def test_the_bound_holds_and_falls() -> None:
     pair = random_pair(3)
     near = 0.97 * pair.p + 0.03 * pair.q
     apart = float(abs(near - pair.p)[:16].sum(1).mean() / 2)
-    early, late = (match(near, pair.p, 5, tokens, level=1e-300) for tokens in (2_000, 12_000))
+    early, late = (match(near, pair.p, 5, tokens, level=1e-300) for tokens in (2_000, 8_000))
     assert (
         late.evidence.bound < early.evidence.bound <= 1
         and late.evidence.bound > apart / 4

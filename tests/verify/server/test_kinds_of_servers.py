@@ -81,7 +81,7 @@ def test_a_report_that_is_sure_of_answers_that_never_change() -> None:
 @pytest.mark.parametrize("mass", [0.05, slow(0.004)])
 @pytest.mark.parametrize("style", [slow(columns), slow(entries), kinds.by_text], ids=["columns", "entries", "by text"])
 def test_a_last_token_that_nobody_counts(mass: float, style: Any) -> None:
-    done, _ = asked(Source(ends=mass, hides_end=True), style=style, tokens=6000)
+    done, _ = asked(Source(ends=mass, hides_end=True), style=style, tokens=3000)
     assert done.exit_code == 2 and "not reported" in said(done) and "--ignore-eos" in said(done), done.output
     done, _ = asked(Source(ends=mass, hides_end=True), "--ignore-eos", style=style)
     assert done.exit_code == 0, done.output
@@ -133,7 +133,7 @@ RIGHT: dict[str, tuple[dict[str, Any], Any, str, tuple[str, ...]]] = {
 )
 def test_no_false_alarm(name: str) -> None:
     given, style, owner, words = RIGHT[name]
-    done, _ = asked(Source(**given), *words, style=style, owner=owner, tokens=4000)
+    done, _ = asked(Source(**given), *words, style=style, owner=owner, tokens=2500)
     assert done.exit_code == 0, done.output
     assert "no bias found" in done.output
 
@@ -142,10 +142,10 @@ def test_no_false_alarm(name: str) -> None:
 def test_raw_distributions_at_another_temperature(heat: float) -> None:
     """A server that samples at the requested temperature, and one that samples at 1, both with the model's log-probabilities."""
     words = ("--temperature", str(heat))
-    done, _ = asked(Source(raw=True), *words, tokens=3000)
+    done, _ = asked(Source(raw=True), *words, tokens=2000)
     assert done.exit_code == 0 and "by unlisted tokens at another temperature" in said(done), done.output
     done, _ = asked(
-        lambda fields: Source(raw=True, seed=fields["max_tokens"])(fields | {"temperature": 1}), *words, tokens=3000
+        lambda fields: Source(raw=True, seed=fields["max_tokens"])(fields | {"temperature": 1}), *words, tokens=2000
     )
     assert done.exit_code == 1, done.output
 
@@ -456,7 +456,7 @@ def test_tokens_that_are_counted_and_not_shown_are_left_out_and_counted() -> Non
 
         return len(fields["prompt"]) % 3 == 0 and send(handler, plain(body(fields, change, handler.server.generate)))
 
-    done, _ = asked(Source(), "--length", "64", misbehave=half, tokens=2500)
+    done, _ = asked(Source(), "--length", "64", misbehave=half, tokens=1500)
     assert done.exit_code == 0 and "counted, and not reported" in said(done), done.output
-    done, _ = asked(Source(late=0), "--length", "64", misbehave=half, tokens=2500)
+    done, _ = asked(Source(late=0), "--length", "64", misbehave=half, tokens=1500)
     assert done.exit_code == 1, done.output
