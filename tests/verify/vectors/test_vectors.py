@@ -8,7 +8,9 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -39,6 +41,14 @@ from proofs_checks.vectors.runs import runs_for
 VECTORS = {vector["id"]: vector for vectors in read().values() for vector in vectors}
 RULE_OF = {vector["id"]: rule for rule, vectors in read().items() for vector in vectors}
 F = Fraction
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rows_once() -> Iterator[None]:
+    """Generate each of the 19 large rows once; the reader keeps 64 rows of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "row", cache(reader.row.__wrapped__))
+        yield
 
 
 def test_the_corpus_holds_what_it_should() -> None:
