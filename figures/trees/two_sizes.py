@@ -6,6 +6,7 @@ rule adds its mean difference from K-SEQ on i.i.d. paths of the same K and L, on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,15 @@ def efficiency(trees: style.Rows, terms: Sequence[tuple[int, str]], start: float
 def combined(trees: style.Rows, texts: style.Rows, terms: Sequence[tuple[int, str]], start: float) -> dict[str, float]:
     """Return the same for given rows: of drawn trees, some without some columns, and of texts, some of the same prompt."""
     prompts = {row["text"]: row["kind"] for row in texts}
-    place = {text: number for number, text in enumerate(prompts)}
+    place = {text: i for i, text in enumerate(prompts)}
     total, scores = start, np.zeros(len(prompts))
+    number = Counter(row["text"] for row in texts)
+    completions = np.array([number[row["text"]] for row in texts])  # every prompt has the same weight
     for sign, name in terms:
         size = next(part for part in name.split() if "x" in part and part[0].isdigit())
-        calls = column_of(texts, f"calls {size}")
-        parts = [(column_of(texts, f"accepted {size}") / calls, calls, texts)]
-        base = column(ON_PATHS[1], *map(int, size.split("x")))
+        K, _, L = size.partition("x")
+        base, calls = column(ON_PATHS[1], int(K), int(L)), column_of(texts, f"calls {size}")
+        parts = [(column_of(texts, f"accepted {size}") / calls, calls / completions, texts)]
         if name != base:
             rows = [row for row in trees if row[name]]
             parts.append((column_of(rows, name) - column_of(rows, base), column_of(rows, "trees"), rows))
