@@ -81,13 +81,6 @@ def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
 
 
 @pytest.fixture
-def brief_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) -> None:
-    """`check` searches for 1 % of the time that it has for its users: for tests of what a report says."""
-    if hypothesis.settings().max_examples < NIGHTLY:
-        limit_searches(monkeypatch, large_property_seconds=0.05)
-
-
-@pytest.fixture
 def unhurried_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) -> None:
     """`check` tries every problem that it drew, however slow the machine is: for what only a later problem shows."""
     limit_searches(monkeypatch, large_property_seconds=1e4, slow_problem_seconds=1e4)

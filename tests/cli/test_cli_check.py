@@ -23,7 +23,7 @@ from ot_draft.verify.rule.properties import of_category
 from ot_draft.verify.source import fraction_source, number, rule_source
 
 HERE = Path(__file__).parents[2]
-pytestmark = pytest.mark.usefixtures("brief_searches")
+pytestmark = pytest.mark.usefixtures("short_searches")
 RULES = '''
 from dataclasses import dataclass
 from numbers_of_mine import HUNDRED

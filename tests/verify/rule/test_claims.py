@@ -15,7 +15,7 @@ from ot_draft.verify.rule import check_rule, parametrize_with_rule_checks
 from ot_draft.verify.rule.answers import RuleOutcome
 from ot_draft.verify.rule.properties import ALL, CLAIMS, properties_of
 
-pytestmark = pytest.mark.usefixtures("brief_searches")
+pytestmark = pytest.mark.usefixtures("short_searches")
 
 FALSE = [
     ("maximal", otd.rules.NaiveTarget()),

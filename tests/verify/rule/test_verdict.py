@@ -29,7 +29,7 @@ from ot_draft.verify.rule.report import by_visibility
 from ot_draft.verify.rule.report_files import html_page, json_text
 from ot_draft.verify.source import magnitude
 
-pytestmark = pytest.mark.usefixtures("brief_searches")
+pytestmark = pytest.mark.usefixtures("short_searches")
 
 Decide = Callable[[Any, Any, Any], Any]
 LOSSLESS = of_category("lossless")

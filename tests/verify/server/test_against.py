@@ -332,7 +332,7 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
     """Least lengths are never above what is asked for; every seed is another."""
     pair = random_pair(0)
     with serving(writer(pair.p, 1)) as (one, seen), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, other, "--tokens", "600", "--settings", "plain,at least 3 tokens,seeds")
+        status, record = run(one, other, "--tokens", "1500", "--settings", "plain,at least 3 tokens,seeds")
     asked = [fields for *_, fields in seen.seen if "max_tokens" in fields]
     assert status == 0 and {each["status"] for each in record["outcomes"]} == {"passed"}
     least = [fields["max_tokens"] for fields in asked if fields.get("min_tokens")]
