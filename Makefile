@@ -119,7 +119,7 @@ docs: $(STAMP)  ## the documentation, into docs/out
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out
 
-# On one page: the same warnings as of `docs`, without a navigation for each of 200 pages, which takes half of the time.
+# On one page, without a navigation for each of 200 pages, which takes half of the time. `test-all` builds the pages too.
 check-docs: $(STAMP)
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -q -W -b singlehtml docs docs/out/check

@@ -43,9 +43,10 @@ RATIO = "another pair; the standard error is for independent runs"
 COSTS = "our tokens per target call at the step costs that the published pairs imply"
 CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours at temperature 1, one standard error over prompts. Upper row:
 SmolLM2-135M-Instruct, its hidden-state draft model, {smollm2}; a quarter of the prompts has L = 8. Lower row:
-Qwen2.5-Coder-Instruct of 1.5B and 0.5B parameters (Q4_K_M, llama.cpp): K-SEQ exactly given {texts} texts, the other rules by
-their differences from it on {qwen} that K-SEQ with K = L = 8 reaches. All rules of a row have the
-same trees. Left: expected tokens per target call. Right: the same at the costs of one iteration that the published pairs imply, {costs}
+Qwen2.5-Coder-Instruct of 1.5B and 0.5B parameters (Q4_K_M, llama.cpp): K-SEQ exactly given {texts} completions, the
+other rules by their differences from it on {qwen} that K-SEQ with K = L = 8 reaches.
+All rules of a row have the same trees. Left: expected tokens per target call. Right: the same at the costs of one
+iteration that the published pairs imply, {costs}
 autoregressive steps in the order of the axis, as if every rule had the same cost."""
 
 

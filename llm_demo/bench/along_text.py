@@ -70,23 +70,23 @@ def survivors(p: Values, q: Values, token: int, paths: int) -> Values:
 
 
 def expected_calls(chances: Sequence[Values], starts: int, K: int, L: int) -> tuple[Values, Values]:
-    """Return expected numbers of calls and of accepted tokens per call, by the position at which the call starts.
+    """Return expected numbers of target calls and of accepted tokens per target call, by the position at which it starts.
 
     Parameters
     ----------
     chances : sequence of array of shape (>= K, >= K + 1)
         Result of `survivors` at every position of the text, at least starts + L - 1 positions.
     starts : int
-        Number of positions at which a call may start.
+        Number of positions at which a target call may start.
     K, L : int
         Number and length of the paths.
 
     Returns
     -------
     calls : array of shape (starts,)
-        Probability that a call starts at the position, for decoding that starts at position 0.
+        Probability that a target call starts at the position, for decoding that starts at position 0.
     accepted : array of shape (starts,)
-        Expected number of accepted tokens of a call that starts at the position.
+        Expected number of accepted tokens of a target call that starts at the position.
     """
     one = 1 + 0 * chances[0][0, 0]
     calls, accepted = np.zeros(starts + L + 1, dtype=chances[0].dtype), np.zeros(starts, dtype=chances[0].dtype)
@@ -106,9 +106,9 @@ def expected_calls(chances: Sequence[Values], starts: int, K: int, L: int) -> tu
 def completion(
     pair: Pair, prompt: Sequence[int], temperature: float, tokens: int, seed: Sequence[int]
 ) -> tuple[list[int], int, list[Values]]:
-    """Return tokens sampled from the target, the number of positions at which a call may start, and the distribution (n,) at each token.
+    """Return sampled tokens, the number of positions at which a target call may start, and the target distribution (n,) at each token.
 
-    Decoding ends after `tokens` tokens or at a stop token. L more tokens are sampled, which the last call may reach.
+    Decoding ends after `tokens` tokens or at a stop token. L more tokens are sampled, which the last target call may reach.
     """
     generator, text, starts = np.random.default_rng([SEED, *seed]), list[int](), tokens
     context, targets = PrefixLogits(pair.target, prompt, pair.n, room=tokens + L + 1), list[Values]()
@@ -130,7 +130,8 @@ def distribution(logits: torch.Tensor, temperature: float) -> Values:
 def row_of(pair: Pair, number: int, prompt: Prompt, temperature: float, tokens: int, sample: int = 0) -> Row:
     """Return the row of one completion of a prompt.
 
-    `calls KxL` and `accepted KxL` are expected sums over the calls of decoding with K x L paths, `accepted KxL on 8x8` over those of 8 x 8.
+    `calls KxL` and `accepted KxL` are expected sums over the target calls of decoding with K x L paths; `accepted KxL on 8x8` is the sum
+    over the target calls of decoding with 8 x 8 paths.
     """
     text, starts, targets = completion(
         pair, prompt.tokens, temperature, tokens, (number, round(10 * temperature), sample)

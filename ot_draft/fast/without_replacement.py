@@ -16,10 +16,16 @@ def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
         return NotImplemented
     batch, blocks = xp.batch_shape(q, uniforms), -(-q.shape[-1] // BLOCK_TOKENS)
     each, row_of = distinct_rows(batch, xp.host_view(q))
-    wanted, before = (plain(x) for x in xp.rows(batch, uniforms, fixed))
+    wanted, before = xp.rows(batch, uniforms, fixed)
     gone = np.concatenate((before, np.zeros(wanted.shape, dtype=np.int64)), axis=-1)
     _in_turn(
-        each, row_of, wanted, gone, np.empty((len(each), blocks)), np.empty(blocks), np.empty(BLOCK_TOKENS, each.dtype)
+        each,
+        row_of,
+        plain(wanted),
+        gone,
+        np.empty((len(each), blocks)),
+        np.empty(blocks),
+        np.empty(BLOCK_TOKENS, each.dtype),
     )
     return xp.from_view(gone.reshape(*batch, gone.shape[-1]), q)
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json, sys
 from pathlib import Path
-sys.modules |= dict.fromkeys(("llm_demo", "figures", "proofs_checks", "tests", "numba"))
+sys.modules |= dict.fromkeys(("llm_demo", "figures", "proofs_checks", "tests"))
 import ot_draft
 from click.testing import CliRunner
 from ot_draft.cli import main

@@ -35,17 +35,11 @@ def refute(rule: otd.SelectionRule, *sooner: str) -> None:
     """Fail unless a property of the first lines refutes the rule: after `sooner` those of an engine's sizes, which find most."""
     first = [
         *sooner,
-        *(
-            name
-            for name in (
-                "engine_sizes",
-                "output_distribution_in_batches",
-                "repeated_calls",
-                "float_distribution",
-                "inputs_unchanged",
-            )
-            if name not in sooner
-        ),
+        "engine_sizes",
+        "output_distribution_in_batches",
+        "repeated_calls",
+        "float_distribution",
+        "inputs_unchanged",
     ]
     deciding = (*of_category("lossless"), *of_category("floats"))
     chosen = choose([*first, *(each.name for each in deciding if each.name not in first)])
