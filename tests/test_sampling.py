@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,11 @@ def test_the_power_of_the_chi_square_test(draws: int, distance: F) -> None:
     assert not plausible(np.random.default_rng(0).choice(len(P), draws, p=off), P)
 
 
+@cache
+def evaluated(rule: otd.SelectionRule, k: int) -> Any:
+    return otd.evaluate(rule, otd.Problem(P, Q, k, rule.law))
+
+
 @pytest.mark.parametrize("draws", [FEWER, slow(DRAWS)])
 @pytest.mark.parametrize("rule", otd.rules.ALL, ids=lambda rule: rule.name)
 def test_tokens_and_positions_follow_the_exact_law(rule: otd.SelectionRule, draws: int, floats: Any) -> None:
@@ -57,7 +63,7 @@ def test_tokens_and_positions_follow_the_exact_law(rule: otd.SelectionRule, draw
     drafts = rule.law.draw(q, uniforms((draws, k), q, generator))
     token, position = otd.sample(rule, p, q, drafts, generator)
     assert tuple(token.shape) == tuple(position.shape) == (draws,)
-    exact = otd.evaluate(rule, otd.Problem(P, Q, k, rule.law))
+    exact = evaluated(rule, k)
     accept = exact.accept.astype(float)
     token, position, drafts = (np.asarray(x) for x in (token, position, drafts))
     assert plausible(token, P)

@@ -84,7 +84,7 @@ def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
     assert style.caption_of(files[0]) == figure.caption
     again = tmp_path / "again"
     again.mkdir()
-    assert style.save(figure, again, name)[0].read_bytes() == files[0].read_bytes()
+    assert style.save(figure, again, name, ["svg"])[0].read_bytes() == files[0].read_bytes()
 
 
 def test_the_list_names_every_script_and_no_file_is_long() -> None:

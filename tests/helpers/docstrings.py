@@ -1,4 +1,4 @@
-"""Validate the docstrings of public names with numpydoc: `make lint` runs `python tests/helpers/docstrings.py`.
+"""Validate the docstrings of public names with numpydoc.
 
 The checks are those of `[tool.numpydoc_validation]` in pyproject.toml.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import sys
 import tomllib
 from enum import EnumType
 from pathlib import Path
@@ -56,11 +55,3 @@ def errors(name: str) -> list[str]:
 def incomplete() -> dict[str, list[str]]:
     """Return the checks that docstrings of public names fail, by name."""
     return {name: failed for name in public_names() if (failed := errors(name))}
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-    failing = incomplete()
-    for name, failed in failing.items():
-        print(name, *failed, sep="\n    ")
-    sys.exit(bool(failing))
