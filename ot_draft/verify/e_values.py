@@ -16,6 +16,7 @@ have the same property. `log_bet` is the logarithm of such a factor, and `log_be
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import exp, log
 
 import numpy as np
@@ -224,10 +225,18 @@ def smallest_distance(
     samples: int, cells: int, false_alarm: float, conditions: int = 1, concentrations: Array = CONCENTRATIONS
 ) -> float:
     """Return the total variation distance that is `missed` with probability MISS; 1.0 if none is detected so surely."""
+    return _smallest_distance(samples, cells, false_alarm, conditions, tuple(concentrations.tolist()))
+
+
+@lru_cache(maxsize=1024)  # the problems of a check have few different sizes
+def _smallest_distance(
+    samples: int, cells: int, false_alarm: float, conditions: int, concentrations: tuple[float, ...]
+) -> float:
     from scipy.optimize import brentq
 
     def short(distance: float) -> float:
-        return log(max(missed(distance, samples, cells, false_alarm, conditions, concentrations), 1e-30) / MISS)
+        miss = missed(distance, samples, cells, false_alarm, conditions, np.array(concentrations))
+        return log(max(miss, 1e-30) / MISS)
 
     if short(1e-9) <= 0:
         return 0.0

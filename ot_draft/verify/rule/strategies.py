@@ -12,7 +12,7 @@ from fractions import Fraction
 from fractions import Fraction as F
 from functools import lru_cache
 from itertools import product
-from math import factorial
+from math import factorial, prod
 from typing import Any
 
 import numpy as np
@@ -149,12 +149,13 @@ def large_problems(
     a pair, and at most `cells` tuples times tokens times pairs. The sizes shrink one by one; the masses come from a seed.
     """
     shape = draw(st.just(()) if batch is None else batch)
+    rows = prod(shape)
     k = draw(st.sampled_from(numbers_of_drafts(law, range(1, MOST_DRAFTS + 1))))
-    n = draw(st.sampled_from([n for n in VOCABULARY_SIZES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
+    n = draw(st.sampled_from([n for n in VOCABULARY_SIZES if n <= max(2, cells // (2**k * rows))]))
     fewest = (
         1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
     )  # else tokens outside q are drafted, and there are many
-    most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= tuples)])
+    most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * rows <= cells and s**k <= tuples)])
     held = draw(st.sampled_from(sorted({fewest, *(s for s in tokens_of_q if fewest <= s <= most), most})))
     decades = draw(st.sampled_from(DECADES))
     relation = draw(st.sampled_from(("same tokens", "all tokens", "some tokens", "near", "other tokens")))
