@@ -88,6 +88,13 @@ def unhurried_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) ->
 
 
 @pytest.fixture
+def as_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check` shows a counterexample as it was found, without a search for a smaller one: for tests that do not look at its size."""
+    search = importlib.import_module("ot_draft.verify.rule.search")
+    monkeypatch.setattr(search.Attempts, "shrink", lambda *given: None)
+
+
+@pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """K-SEQ seeks its factor in three steps: for the meta device, where nothing is ever settled, and each step is as the last."""
     division_factor = importlib.import_module("ot_draft.rules.k_seq.division_factor")

@@ -265,7 +265,10 @@ def test_problems_reach_every_corner_within_the_default_number_of_examples(law: 
     [slow(x) if x in ("within an ulp", "disjoint") else x for x in corners(otd.Problem([F(1)], [F(1)], 1))],
 )
 def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
-    quiet = hypothesis.settings(database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck))
+    quiet = hypothesis.settings(
+        database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+    )  # fmt: skip
     smallest = hypothesis.find(
         problems(otd.IID()), lambda problem: corners(problem)[corner], settings=quiet, random=random.Random(0)
     )

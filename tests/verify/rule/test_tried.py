@@ -96,7 +96,7 @@ QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in WRONG]
 )
-@pytest.mark.usefixtures("unhurried_searches")
+@pytest.mark.usefixtures("unhurried_searches", "as_found")
 def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> None:
     by = BY.get(name, "output_distribution_in_batches")
     report = otd.check_rule(Sometimes(WRONG[name]), max_examples=1 if name in QUICK else 2, properties=(by,))

@@ -90,7 +90,8 @@ def test_an_error_for_k_0_restricts_the_rule_and_a_wrong_residual_there_is_a_fin
     assert report.answers.lines()[1].startswith(
         "robust: yes (without k = 0, where it raised IndexError: index 0 is out"
     )
-    assert [each.check for each in checked(q_without_drafts).findings] == ["extreme_cases"]
+    wrong_there = check_rule(Rule(q_without_drafts), 5, ["output_distribution", "padded_drafts", "extreme_cases"])
+    assert [each.check for each in wrong_there.findings] == ["extreme_cases"]
 
 
 def forgets(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -175,6 +176,7 @@ def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return right(first, q, drafts)
 
 
+@pytest.mark.usefixtures("as_found")
 def test_a_batch_whose_rows_get_anothers_law_is_not_lossless() -> None:
     report = checked(first_target_for_all)
     assert report["output_distribution"].status == "passed" and report["output_distribution_in_batches"].refutes
@@ -302,6 +304,7 @@ def test_a_wrong_rule_that_is_right_with_copies_is_not_said_to_overwrite() -> No
 
 
 @pytest.mark.parametrize("decide", [slow(raises), slow(a_tuple), in_floats])
+@pytest.mark.usefixtures("as_found")
 def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
     report = checked(decide)
     assert report.lossless == "not decided" and "output_distribution" in report.answers.law.because
@@ -309,6 +312,7 @@ def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
     assert report["output_distribution"] in report.findings
 
 
+@pytest.mark.usefixtures("as_found")
 def test_floats_that_are_wrong_beyond_rounding_decide() -> None:
     def wrong(p: Any, q: Any, drafts: Any) -> otd.Selection:
         return otd.Selection(0.999 * right(p, q, drafts).accept, right(p, q, drafts).residual)
@@ -323,6 +327,7 @@ def test_what_was_not_asked_is_not_decided() -> None:
     assert report.answers.lines()[1] == "robust: not asked"
 
 
+@pytest.mark.usefixtures("as_found")
 def test_claims_are_a_question_of_their_own() -> None:
     report = checked(right, claims=("optimal", "maximal"), examples=20)
     assert report.lossless == "yes" and report.answers.findings == ()
@@ -376,6 +381,7 @@ class Alternating(Rule):
         return (otd.rules.NaiveTarget() if self.calls % 2 else otd.rules.RecursiveRejection())(p, q, drafts)
 
 
+@pytest.mark.usefixtures("as_found")
 def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
     unhurried = SearchLimits(large_property_seconds=1e4, slow_problem_seconds=1e4)
     report = check_rule(Alternating(), 1, ["output_distribution_in_batches"], limits=unhurried)
@@ -580,6 +586,7 @@ def no_residual_for_three(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return otd.Selection(exactly(3)(p, q, drafts).accept, p)
 
 
+@pytest.mark.usefixtures("as_found")
 def test_only_the_number_of_drafts_that_is_asked_for_counts() -> None:
     assert not check_rule(Rule(wrong_for_three), 5, ["absent_drafts"], k=2).failures
     assert check_rule(Rule(wrong_for_three), 5, ["absent_drafts"]).failures

@@ -57,6 +57,7 @@ def refute(rule: otd.SelectionRule, *sooner: str) -> None:
         name=attrgetter("name"),
     ),
 )
+@pytest.mark.usefixtures("as_found")
 def test_a_wrong_rule_is_refuted_in_the_first_lines(mutant: Mutant) -> None:
     if mutant.name.startswith("torch"):
         pytest.importorskip("torch")
