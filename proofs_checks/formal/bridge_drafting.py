@@ -109,13 +109,12 @@ def case(drawing: int, index: int) -> str:
     nodes = Nodes(markov((target, draft, 1, L)))
     prefixes = [prefix for length in range(L + 1) for prefix in product(range(n), repeat=length)]
     trees = list(drafter.every_tree(nodes))
+    forests = [tree.forest for tree, _ in trees]
+    holding = {prefix: [i for i, forest in enumerate(forests) if held(forest, prefix)] for prefix in prefixes}
 
     def mean(values: list[Fraction], prefix: tuple[int, ...]) -> Fraction:
         """Return the mean of a number over the trees that hold the prefix."""
-        those = (
-            chance * value for (tree, chance), value in zip(trees, values, strict=True) if held(tree.forest, prefix)
-        )
-        return sum(those, Fraction(0))
+        return sum((trees[i][1] * values[i] for i in holding[prefix]), Fraction(0))
 
     chances = [mean([Fraction(1)] * len(trees), prefix) for prefix in prefixes]
     rows = [f"({numbers(chances)}, {numbers([otd.trees.cap_bound(nodes, trees)])})"]
