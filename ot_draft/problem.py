@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import lcm
 from typing import Any
 
@@ -53,18 +54,9 @@ class Problem:
 
     def __init__(self, p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> None:
         p, q = as_array(p, "p"), as_array(q, "q")
-        check_kinds(p, q)
-        if p.shape != q.shape:
-            seen = f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}"
-            if p.shape[-1] == q.shape[-1]:
-                raise InvalidDistribution(
-                    f"{seen}. Pass one row of q per row of p, with numpy.broadcast_to if all rows share one."
-                )
-            raise InvalidDistribution(
-                f"{seen}. Pass both over one vocabulary, with probability 0 for tokens that a model lacks."
-            )
-        _check_values(p, "p")
-        _check_values(q, "q")
+        check_alike(p, q)
+        check_values(p, "p")
+        check_values(q, "q")
         law = IID() if law is None else law
         check_law(law, k)
         for name, value in (("p", p), ("q", q), ("k", int(k)), ("law", law)):
@@ -163,13 +155,18 @@ def _types(x: np.ndarray) -> set[Any]:
 
 
 def _float_entries(x: Array, name: str) -> Array:
-    kind = str(x.dtype).removeprefix("torch.")
+    kind = _name(x.dtype)
     if kind not in TOLERANCE:
         raise InvalidDistribution(
             f"{name} must have dtype float32, float64 or Fractions, got {kind}. Convert it: integers may be counts, and ratios in half"
             " precision are not lossless."
         )
     return x
+
+
+@cache  # NumPy makes the name of a number type at every call, which takes as long as the check of a few numbers
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def check_kinds(p: Array, q: Array) -> None:
@@ -181,6 +178,20 @@ def check_kinds(p: Array, q: Array) -> None:
     if p.dtype != q.dtype or (xp.is_torch(p) and p.device != q.device):
         raise InvalidDistribution(
             f"p and q must have one dtype and one device, got {_kind(p)} and {_kind(q)}. Convert one of them."
+        )
+
+
+def check_alike(p: Array, q: Array) -> None:
+    """Raise InvalidDistribution for two arrays of different shapes, kinds, number types or devices."""
+    check_kinds(p, q)
+    if p.shape != q.shape:
+        seen = f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}"
+        if p.shape[-1] == q.shape[-1]:
+            raise InvalidDistribution(
+                f"{seen}. Pass one row of q per row of p, with numpy.broadcast_to if all rows share one."
+            )
+        raise InvalidDistribution(
+            f"{seen}. Pass both over one vocabulary, with probability 0 for tokens that a model lacks."
         )
 
 
@@ -197,7 +208,8 @@ def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) ->
         ) from None
 
 
-def _check_values(x: Array, name: str) -> None:
+def check_values(x: Array, name: str) -> None:
+    """Raise InvalidDistribution for a row of negative numbers, or one that does not sum to 1."""
     if xp.is_meta(x):
         return
     exact, negative = xp.is_exact(x), "must be >= 0"
@@ -209,7 +221,7 @@ def _check_values(x: Array, name: str) -> None:
     elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):
         _refuse(~xp.namespace(x).isfinite(x), x, name, "must be finite")
         _refuse(x < 0, x, name, negative)
-    tolerance = 0 if exact else TOLERANCE[str(x.dtype).removeprefix("torch.")]
+    tolerance = 0 if exact else TOLERANCE[_name(x.dtype)]
     wrong = sums != 1 if exact else abs(sums - 1) > tolerance
     if wrong.any():
         index = _first(wrong)

@@ -17,7 +17,7 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDistribution
-from ..problem import Problem
+from ..problem import as_array, check_alike, check_values
 
 __all__ = ["Model", "Nodes", "Path", "Rows", "SimulatedModel"]
 
@@ -221,13 +221,13 @@ class Nodes:
 
     def target(self, prefix: Path) -> Array:
         if prefix not in self._targets:
-            p = self.model.target(prefix)
-            self._targets[prefix] = self._validated(prefix, "target", p, p)
+            self._targets[prefix] = self._validated(prefix, "target", self.model.target(prefix))
         return self._targets[prefix]
 
     def draft(self, prefix: Path) -> Array:
         if prefix not in self._drafts:
-            self._drafts[prefix] = self._validated(prefix, "draft", self.target(prefix), self.model.draft(prefix))
+            p = self.target(prefix)
+            self._drafts[prefix] = self._validated(prefix, "draft", self.model.draft(prefix), p)
         return self._drafts[prefix]
 
     def once(self, owner: object, key: Hashable, make: Callable[[], Remembered]) -> Remembered:
@@ -239,11 +239,15 @@ class Nodes:
             kept[key] = make()
         return kept[key]
 
-    def _validated(self, prefix: Path, name: str, p: Any, q: Any) -> Array:
+    def _validated(self, prefix: Path, name: str, given: Any, p: Array | None = None) -> Array:
+        """The target's distribution, or the draft's, given the target's p."""
         try:
-            if xp.is_torch(q):
+            if xp.is_torch(given):
                 raise InvalidDistribution("must be Fractions or NumPy floats, got a torch tensor. Convert it.")
-            checked = Problem(p, q, 1).q
+            checked = as_array(given, "p" if p is None else "q")
+            if p is not None:
+                check_alike(p, checked)
+            check_values(checked, "p" if p is None else "q")
             root: Array = self._targets.get((), checked)
             if checked.shape != (root.shape[-1],) or checked.dtype != root.dtype:
                 raise InvalidDistribution(
