@@ -146,8 +146,13 @@ def test_the_wrong_law_is_lossy_and_the_check_refuses_it(rule: Any, law: Any, sh
     with pytest.raises(otd.InvalidDrafts, match="valid on trees whose children follow") as refused:
         trees.evaluate(honest, models[0], shape, law)
     assert repr(law) in str(refused.value) and "take Traversal() or NaivePath()" in str(refused.value)
-    for rule in (trees.Traversal(), trees.NaivePath()):
-        assert trees.evaluate(rule, models[0], shape, law).lossless
+
+
+@pytest.mark.parametrize("law", dict.fromkeys(law for _, law, _ in FORCED), ids=repr)
+@pytest.mark.parametrize("rule", ANY, ids=lambda rule: rule.name)
+def test_what_the_check_recommends_is_lossless_under_these_laws(rule: Any, law: Any) -> None:
+    (model,) = random_models(1, 3)
+    assert trees.evaluate(rule, model, BINARY, law).lossless
 
 
 def survivors(mistake: str) -> Any:
