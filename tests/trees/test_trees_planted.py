@@ -174,4 +174,8 @@ MISTAKES = [
 def test_a_planted_mistake_is_found_out(rule: Any, mistake: str, K: int) -> None:
     found = [not trees.evaluate(rule(mistake), model, (K, 2)).lossless for model in random_models(8)]
     assert sum(found) >= 4
+
+
+@pytest.mark.parametrize(("rule", "K"), dict.fromkeys((rule, K) for rule, _, K in MISTAKES))
+def test_without_a_mistake_they_are_lossless(rule: Any, K: int) -> None:
     assert all(trees.evaluate(rule(), model, (K, 2)).lossless for model in random_models(2))

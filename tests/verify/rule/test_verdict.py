@@ -106,7 +106,7 @@ def forgets_or_raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 @pytest.mark.parametrize("decide", [slow(forgets), forgets_or_raises])
 def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
-    report = checked(decide, examples=20)
+    report = check_rule(Rule(decide), 20, ["output_distribution", "boundary_cases", "engine_sizes"])
     assert report.lossless == "no" and report["output_distribution"].refutes
     assert (
         report["output_distribution"].evidence.reason.startswith("output distribution (")
