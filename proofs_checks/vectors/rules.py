@@ -56,7 +56,7 @@ def at(row: Row, token: int) -> Any:
 
 def excess(a: Row, b: Row) -> list[Any]:
     """(a - b)+."""
-    return [max(x - y, 0) for x, y in zip(a, b, strict=True)]
+    return [0 if x <= y else x - y for x, y in zip(a, b, strict=True)]
 
 
 def or_else(weights: Row, other: Row) -> Row:
@@ -68,7 +68,8 @@ def checked(case: Case) -> Case:
     """The case. Raises InvalidDistribution for a row that is not a distribution."""
     for name, rows in (("p", case.p), ("q", case.q or ())):
         for node, row in enumerate(rows):
-            if not all(mass >= 0 for mass in row) or (name == "p" and not sum(row) > 0):
+            total = sum(row)  # NaN if any weight is
+            if not (min(row) >= 0 and total >= 0) or (name == "p" and total == 0):
                 raise InvalidDistribution(
                     f"{name}[{node}] must have weights >= 0 without NaN, got {row!r}. Correct the row."
                 )

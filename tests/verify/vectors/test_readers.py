@@ -25,8 +25,8 @@ def build(words: Words, folder: Path) -> None:
 
 def of_cpp(folder: Path) -> tuple[Words, Words]:
     """The commands of the right and of the wrong verifier."""
-    for name, options in (("right", ()), ("wrong", ("-DREUSED_UNIFORM",))):
-        words = ("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *options, f"-I{READERS}", "-o", name)
+    for name, options in (("right", ("-O1",)), ("wrong", ("-DREUSED_UNIFORM",))):
+        words = ("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", *options, f"-I{READERS}", "-o", name)
         build((*words, str(HERE / "verifier.cpp")), folder)
     return (str(folder / "right"), str(CORPUS)), (str(folder / "wrong"), str(CORPUS))
 
@@ -35,7 +35,7 @@ def of_rust(folder: Path) -> tuple[Words, Words]:
     """The same; an environment variable injects the fault."""
     for file in (HERE / "verifier.rs", READERS / "read.rs"):
         shutil.copy(file, folder)
-    build(("rustc", "--edition", "2021", "-O", "-A", "dead_code", "-o", "right", "verifier.rs"), folder)
+    build(("rustc", "--edition", "2021", "-A", "dead_code", "-o", "right", "verifier.rs"), folder)
     return (str(folder / "right"), str(CORPUS)), ("env", "REUSED_UNIFORM=1", str(folder / "right"), str(CORPUS))
 
 
