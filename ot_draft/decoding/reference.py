@@ -14,8 +14,9 @@ from ..errors import CannotDecode
 from ..trees.drafting.drafter import as_trees, begin
 from ..trees.drafting.growing import Grown
 from .drafting import Drafting
-from .language_model import language_model, target_context
+from .language_model import target_context
 from .loop import DecodeOptions
+from .model import DecoderModel
 from .pair import Pair
 from .policy import PolicySettings
 from .prompt_lookup import History
@@ -68,22 +69,24 @@ def one_step(
     pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int, emitted: int = 0
 ) -> Iterator[int]:
     """The tokens of one step: those accepted, and one more. CannotDecode at one that the target has no law for."""
-    n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, pair.target_model
+    n, (of_target, of_draft), tree = pair.n, options.of_both, drafting.tree
+    target, draft = pair.target_model, pair.draft_model
     context = None
     if tree.counts.n_model_calls:  # of all tokens but the last, which the target has not read yet
-        assert pair.draft_model is not None
-        context = target_context(pair.draft_model, pair.target, text[:-1], len(text) + tree.bounds.length)
+        assert draft is not None
+        context = target_context(draft, pair.target, text[:-1], len(text) + tree.bounds.length)
     number = torch.float64 if target.info.dtype == torch.float64 else torch.float32
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
     noise = None if drafting.noise is None else drafting.noise([row], [emitted], n, number)
 
     @cache  # many nodes have one text
     def draft_law(prefix: tuple[int, ...]) -> Tensor:
-        return uniform_if_lost(next_token(pair.draft, prefix, of_draft, n, row, context)).to(number)
+        assert draft is not None
+        return uniform_if_lost(next_token(draft, prefix, of_draft, row, context)).to(number)
 
     @cache
     def target_law(prefix: tuple[int, ...]) -> Tensor:
-        return next_token(pair.target, prefix, of_target, n, row)
+        return next_token(target, prefix, of_target, row)
 
     grown = grow(drafting, text, numbers, noise, n, draft_law)
     ways = [root := tuple(text)]
@@ -128,9 +131,8 @@ def grow(drafting: Drafting, text: list[int], numbers: Tensor, noise: Tensor | N
 
 
 def next_token(
-    model: Any, text: Sequence[int], sampling: NodeLaws, n: int, row: int = 0, context: Any = None
+    model: DecoderModel, text: Sequence[int], sampling: NodeLaws, row: int = 0, context: Any = None
 ) -> Tensor:
     """Return the distribution (n,) of the token after a text, by a full pass. context: for a draft model that reads the target's."""
-    its = language_model(model, n)
-    logits = its.full_pass(text, [len(text)], context).logits[0]
-    return sampling.law_after(row, torch.tensor([list(text)]), logits, its.info)
+    logits = model.full_pass(text, [len(text)], context).logits[0]
+    return sampling.law_after(row, torch.tensor([list(text)]), logits, model.info)

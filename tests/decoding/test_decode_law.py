@@ -99,10 +99,10 @@ def models() -> Any:
 @cache
 def exact_law(prompt: tuple[int, ...], sampling: SamplingParams) -> np.ndarray:
     """Law of the first EMITTED tokens after the prompt, (N,) * EMITTED: the product of the target's conditionals."""
-    law, target = np.ones(()), models().target
+    law, target = np.ones(()), models().target_model
     for depth in range(EMITTED):
         texts = [[*prompt, *prefix] for prefix in product(range(N), repeat=depth)]
-        rows = [next_token(target, text, sampling, N).numpy() for text in texts]
+        rows = [next_token(target, text, sampling).numpy() for text in texts]
         law = law[..., None] * np.reshape(rows, (N,) * (depth + 1))
     return law
 

@@ -80,8 +80,8 @@ def test_texts_follow_the_target_whatever_the_draft_loses(name: str) -> None:
     pair, prompt, texts = pair_losing(NAN, True), [3, 1], 400
     with pytest.warns(RuntimeWarning, match=LOST):
         tokens = np.array(decode(pair, [prompt] * texts, ALL[name](), DecodeOptions(max_tokens=2)).tokens)
-    first = next_token(pair.target, prompt, SamplingParams(), N).numpy()
-    second = [next_token(pair.target, [*prompt, token], SamplingParams(), N).numpy() for token in range(N)]
+    first = next_token(pair.target_model, prompt, SamplingParams()).numpy()
+    second = [next_token(pair.target_model, [*prompt, token], SamplingParams()).numpy() for token in range(N)]
     counts = np.zeros((N, N))
     np.add.at(counts, tuple(tokens.T), 1)
     assert chance(counts, first[:, None] * np.array(second)) > FALSE_ALARM
@@ -119,9 +119,9 @@ def test_a_target_without_a_law_ends_as_many_texts_as_in_plain_decoding(name: st
         except CannotDecode as error:
             told.add(str(error).partition(". Load")[0])
             counts[-1] += 1
-    first = next_token(pair.target, prompt, SamplingParams(), N).numpy()
+    first = next_token(pair.target_model, prompt, SamplingParams()).numpy()
     for a, b in product(range(N), repeat=length):
-        second = next_token(pair.target, [*prompt, a], SamplingParams(), N).numpy()
+        second = next_token(pair.target_model, [*prompt, a], SamplingParams()).numpy()
         law[np.ravel_multi_index((a, b), (N,) * length)] = np.nan_to_num(first[a] * second[b])
     law[-1] = 1 - law.sum()
     assert 0.05 < law[-1] < 0.95 and told == {

@@ -82,10 +82,10 @@ KINDS = ("skip", "exit", "tli", "slem", "chain")
 
 def law_of_text(prompt: list[int]) -> np.ndarray:
     """Law of the first EMITTED tokens: the product of the target's conditionals."""
-    law, model = np.ones(()), target()
+    law, model = np.ones(()), Pair(target()).target_model
     for depth in range(EMITTED):
         texts = [[*prompt, *prefix] for prefix in product(range(N), repeat=depth)]
-        rows = [next_token(model, text, SamplingParams(), N).numpy() for text in texts]
+        rows = [next_token(model, text, SamplingParams()).numpy() for text in texts]
         law = law[..., None] * np.reshape(rows, (N,) * (depth + 1))
     return law
 

@@ -137,7 +137,7 @@ def test_the_text_does_not_depend_on_the_draft() -> None:
     for row, prompt in enumerate(prompts):
         text = list(prompt)
         for place in range(20):
-            law = next_token(pair.target, text, SamplingParams(), N).numpy()
+            law = next_token(pair.target_model, text, SamplingParams()).numpy()
             least = np.min([exponentials("k", row, place, number, N) for number in range(3)], 0)
             text.append(int((least / law).argmin()))
         assert made[0].tokens[row] == text[len(prompt) :]
