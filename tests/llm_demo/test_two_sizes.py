@@ -156,7 +156,8 @@ def test_kept_contexts_are_positions_of_the_text(
     assert np.allclose(at_start.p[0, : capture.KEPT], p[at_start.tokens[: capture.KEPT]], atol=1e-12)
 
 
-def test_a_table_goes_on_and_takes_no_other_models(run: Run, tmp_path: Path) -> None:
+def test_a_table_goes_on_and_takes_no_other_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two_sizes, "ON_PATHS", (WALK,))  # the columns of the other rules stay empty
     run = replace(run, tokens=3, every=2)
     out, prompts = tmp_path / "table.csv", [PROMPT, Prompt("chat", [7, 7]), Prompt("editing", [9])]
     assert table(run, prompts[:2], (1.0, 0.6), out, seconds=0) == 1  # interrupted after one text

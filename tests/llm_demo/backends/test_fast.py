@@ -59,7 +59,13 @@ KINDS = ["Q4_0", "Q4_1", "Q8_0"]
 
 
 def target_of(
-    folder: Path, kind: str, exact: bool = False, other: str | None = None, seed: int = 7, n: int = N
+    folder: Path,
+    kind: str,
+    exact: bool = False,
+    other: str | None = None,
+    seed: int = 7,
+    n: int = N,
+    fitted: tuple[int, ...] = fast_models.FITTED,
 ) -> tuple[Any, Any]:
     """A target of a converted file, and transformers' model of the same numbers in float32."""
     model = tiny_llama(seed, n, 3, torch.float32, 0.3, **SIZES)
@@ -68,7 +74,7 @@ def target_of(
     blocks = in_blocks(model, kind, other)
     model.save_pretrained(folder)
     write_blocks(SimpleNamespace(tensors=blocks), folder, model.config)
-    return FastTarget(folder, exact), model
+    return FastTarget(folder, exact, fitted), model
 
 
 def far(one: Any, other: Any) -> float:
@@ -80,16 +86,16 @@ def far(one: Any, other: Any) -> float:
 def test_the_law_is_that_of_the_files_weights(kind: str, other: str | None, tmp_path: Path) -> None:
     """Float activations give the file's distribution to rounding; int8 activations differ by their rounding, where the CPU has it."""
     places = list(range(1, len(TEXT)))
-    exact, model = target_of(tmp_path, kind, True, other)
+    exact, model = target_of(tmp_path, kind, True, other, fitted=())  # all rows are read in one pass
     wanted = language_model(model, N).full_pass(TEXT, places).logits
     assert far(language_model(exact, N).full_pass(TEXT, places).logits, wanted) < 1e-5
-    other_target = FastTarget(tmp_path, False)
+    other_target = FastTarget(tmp_path, False, ())
     distance = far(language_model(other_target, N).full_pass(TEXT, places).logits, wanted)
     if quantizes_activations():
         assert 1e-5 < distance < 0.25 and other_target.law == fast_models.INT8
     else:
         assert distance < 1e-5 and other_target.law == fast_models.NO_INT8
-    planted, _ = target_of(tmp_path / "other", kind, True, seed=8)
+    planted, _ = target_of(tmp_path / "other", kind, True, seed=8, fitted=())
     assert far(language_model(planted, N).full_pass(TEXT, places).logits, wanted) > 0.25
 
 
@@ -185,19 +191,19 @@ def test_graphs_of_their_own_give_what_the_general_one_gives(exact: bool, tmp_pa
             assert same, (start, rows)
 
 
-@pytest.mark.parametrize(("tokens", "fitted"), [(None, (1, 2)), (FEW, (1, 2)), (FEW - 1, ())])
-def test_few_tokens_are_not_worth_graphs_of_their_own(
-    tokens: int | None, fitted: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_tokens_are_not_worth_graphs_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The costs that are kept are told apart by it, too."""
     file = tmp_path / "a.gguf"
     file.touch()
     target_of(tmp_path, "Q4_1")
     monkeypatch.setattr("llm_demo.backends.in_openvino.folder_of", lambda name, progress: tmp_path)
     monkeypatch.setattr("llm_demo.backends.in_openvino.tokenizer_of", lambda folder, role: None)
-    pair, other = (load_pair(str(file), "lookup", backend="openvino", tokens=given) for given in (tokens, FEW))
-    assert language_model(pair.target, N).call_sizes.fitted == fitted
-    assert (pair.name == other.name) == bool(fitted)
+    unknown, enough, few = (
+        load_pair(str(file), "lookup", backend="openvino", tokens=tokens) for tokens in (None, FEW, FEW - 1)
+    )
+    for pair, fitted in ((unknown, (1, 2)), (enough, (1, 2)), (few, ())):
+        assert language_model(pair.target, N).call_sizes.fitted == fitted
+    assert unknown.name == enough.name != few.name
 
 
 def test_a_pass_may_run_on_every_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
