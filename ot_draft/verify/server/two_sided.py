@@ -65,6 +65,11 @@ def mix(*keys: object) -> Array:
     return made
 
 
+def stacked(keys: Sequence[Array]) -> Array:
+    """Return integer arrays of one shape in one array: numpy would make floats of int64 and uint64."""
+    return np.stack([key.astype(np.uint64) for key in keys])
+
+
 def gain(score: Array | float, max_log_odds: float = 6.0) -> Array:
     """Return log(2 sigma(score)), the logarithm of the payout; -inf gives the largest loss."""
     return np.log(2) - np.logaddexp(0, -np.clip(score, -max_log_odds, max_log_odds))
@@ -172,7 +177,9 @@ class SideBets:
         for t in range(1, length):
             before[:, t] = mix(before[:, t - 1], x[:, t - 1] + 1)
         last = np.concatenate([none[:, :1] - 2, x[:, :-1]], axis=1) + 5
-        shares = tuple((self._cell(mix(c, i)), self._cell(mix(c, i, x + 1))) for i, c in ((11, before), (12, last)))
+        both, numbers = stacked([before, last]), np.array([11, 12])[:, None, None]
+        cells = self._cell(mix(both, numbers)), self._cell(mix(both, numbers, x + 1))
+        shares = tuple(zip(*cells, strict=True))
         alike = before[:, None] == before[None]
         equal = (alike & (x[:, None] == x[None])).sum(1) - 1
         counted = {
@@ -181,7 +188,8 @@ class SideBets:
             "share after last token": (none, self._shares[1].bins(*shares[1])),
             "repetition": (np.minimum(position, 8), _distance_back(x)), "equal answers": (np.minimum(alike.sum(1) - 1, 8), equal),
         }  # fmt: skip
-        contexts = np.stack([mix(counted[kind][0], 100 + i) for i, kind in enumerate(CONTEXTS)])
+        numbers = 100 + np.arange(len(CONTEXTS))[:, None, None]
+        contexts = mix(stacked([counted[kind][0] for kind in CONTEXTS]), numbers)
         outcomes = mix(contexts, np.stack([counted[kind][1] for kind in CONTEXTS]) + 3)
         return BlockFeatures(self._cell(contexts), self._cell(outcomes), x >= 0, shares)
 
