@@ -313,18 +313,20 @@ def _emitted(own: Listed, others: Sequence[Listed], keys: bool, first_ambiguous:
     if not others:
         raise BadAnswer("no other tokens are listed: the server must report the most probable tokens")
     by_text = any(isinstance(name, str) and _id_of_text(name)[1] for name, *_ in others)
-    ids, logs = np.array([_id(name) for name, *_ in others]), np.array([log for _, log, _ in others])
+    numbers = [_id(name) for name, *_ in others]
+    ids, logs = np.array(numbers), np.array([log for _, log, _ in others])
     number, own_last, twice, other_probability = _id(own.name), False, False, False
     if by_text:
-        named, near = ids == number, abs(logs - own.log) <= TOLERANCES.same_token
-        own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
-        twice |= bool(named.any() and own.log < math.log(NOTHING))  # a value that stands for unknown
-        other_probability = bool(named.any() and not (named & near).any())
-        if not named.any() and own.log > logs.min() + OVER + log_error(logs):
+        named, lowest = [log for each, (_, log, _) in zip(numbers, others, strict=True) if each == number], logs.min()
+        near = [log for log in named if abs(log - own.log) <= TOLERANCES.same_token]
+        own_last = bool(near and min(near) <= lowest)
+        twice = len(named) > 1 or (bool(named) and own.log < math.log(NOTHING))  # a value that stands for unknown
+        other_probability = bool(named) and not near
+        if not named and own.log > lowest + OVER + log_error(logs):
             raise BadAnswer(LEFT_OUT)
-        times = Counter(ids.tolist())
-        unclear = [_of_many_tokens(name) or times[number] > 1
-                   for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
+        times = Counter(numbers)
+        unclear = [times[each] > 1 or _of_many_tokens(name)
+                   for (name, *_), each in zip(others, numbers, strict=True)]  # fmt: skip
         ids = np.where(unclear, first_ambiguous - np.arange(len(ids)), ids)
     token = _consistent(number, own.log, ids, logs, by_text)
     clear = not by_text or not (token < 0 or _of_many_tokens(own.name))
