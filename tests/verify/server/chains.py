@@ -143,7 +143,7 @@ def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, gen
 
     start (R,): the states that the texts begin in, drawn if not said.
     """
-    good = right(pair)
+    good = wrong if share == 1 else right(pair)  # at share 1, no token is drawn by the right tables
     state = generator.integers(pair.n**2, size=requests) if start is None else start
     place = np.zeros(requests, dtype=int)
     columns: list[tuple[Array, Array, Array]] = []
