@@ -33,7 +33,16 @@ from ot_draft.cli.decode.live import (  # noqa: E402
 )
 from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan import read_costs  # noqa: E402
-from ot_draft.decoding import Auto, DecodeOptions, PromptLookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    Auto,
+    DecodeOptions,
+    Pair,
+    PromptLookup,
+    SamplingParams,
+    decode,
+    decode_steps,
+    reference_decode,
+)
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
 from ot_draft.decoding.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
 from ot_draft.errors import CannotDecode, InvalidArgument  # noqa: E402
@@ -45,6 +54,11 @@ PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return save_tiny_pair(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def pair(models: list[str]) -> Pair:
+    return load_pair(models[1], models[3])
 
 
 def call(*words: str) -> Result:
@@ -65,7 +79,7 @@ def call(*words: str) -> Result:
         ("Optimal", ("--draft-law", "top", "--shape", "2,2")),
     ],
 )
-def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, ...]) -> None:
+def test_texts_are_the_engines(models: list[str], pair: Pair, rule: str, words: tuple[str, ...]) -> None:
     sampling = ["--temperature", "0.8", "--top-k", "6", "--seed", "3", "--max-tokens", "9"]
     result = call(*models, *PROMPTS, *sampling, "--rule", rule, *words)
     assert result.exit_code == 0, result.output
@@ -74,7 +88,6 @@ def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, .
     tree = tuple(map(int, shape.split(","))) if "," in shape else None
     paths, length = map(int, ["4", "4"] if tree else shape.split("x"))
     method = method_called(rule, given.get("--draft-law"), shape_of(paths, length, tree))
-    pair = load_pair(models[1], models[3])
     options = DecodeOptions(SamplingParams(0.8, top_k=6), max_tokens=9, seed=3)
     expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
     assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]

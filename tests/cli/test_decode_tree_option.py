@@ -17,7 +17,7 @@ from tiny_folders import save_tiny_pair  # noqa: E402
 
 from llm_demo.models.load import load_pair  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Drafting, SamplingParams, decode  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode  # noqa: E402
 from ot_draft.decoding.methods import dynamic_method, dynamic_methods  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
@@ -26,6 +26,11 @@ PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return save_tiny_pair(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def pair(models: list[str]) -> Pair:
+    return load_pair(models[1], models[3])
 
 
 def call(*words: str) -> Result:
@@ -44,11 +49,11 @@ def call(*words: str) -> Result:
         ("dynamic:4:specdec", "SpeculativeSampling"),
     ],
 )
-def test_texts_are_the_engines(models: list[str], tree: str, rule: str | None) -> None:
+def test_texts_are_the_engines(models: list[str], pair: Pair, tree: str, rule: str | None) -> None:
     sampling = ["--temperature", "0.8", "--top-k", "6", "--seed", "3", "--max-tokens", "9"]
     result = call(*models, *PROMPTS, *sampling, "--shape", tree, *(["--rule", rule] if rule else []))
     assert result.exit_code == 0, result.output
-    pair, method = load_pair(models[1], models[3]), dynamic_method(otd.trees.drafting.called(tree), rule)
+    method = dynamic_method(otd.trees.drafting.called(tree), rule)
     options = DecodeOptions(SamplingParams(0.8, top_k=6), max_tokens=9, seed=3)
     expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
     assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]

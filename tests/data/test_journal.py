@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,10 +47,10 @@ SETTINGS = (
 )
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     p, q = np.random.default_rng(2).dirichlet(np.full(9, 0.5), (2, ROWS))
-    file = tmp_path / "pairs.npz"
+    file = tmp_path_factory.mktemp("pairs") / "pairs.npz"
     np.savez(file, p=p, q=q, text=np.array([f'a "text",\nof {row // 2} lines' for row in range(ROWS)]))
     return file
 
@@ -69,11 +70,18 @@ def stop(out: Path, content: bytes) -> None:
         (out / name).unlink()
 
 
-@pytest.fixture
-def whole(file: Path, tmp_path: Path) -> list[bytes]:
-    result = compare(file, tmp_path / "whole")
+@pytest.fixture(scope="module")
+def compared(file: Path) -> Path:
+    """The folder of a comparison that was not stopped."""
+    result = compare(file, file.parent / "whole")
     assert result.exit_code == 0, result.output
-    return bytes_of(tmp_path / "whole")
+    return file.parent / "whole"
+
+
+@pytest.fixture
+def whole(compared: Path, tmp_path: Path) -> list[bytes]:
+    """Its files, and a copy of them in the test's folder."""
+    return bytes_of(Path(shutil.copytree(compared, tmp_path / "whole")))
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {

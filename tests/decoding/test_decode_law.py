@@ -109,13 +109,21 @@ def exact_law(prompt: tuple[int, ...], sampling: SamplingParams) -> np.ndarray:
 
 def verdicts(drafting: Policy, sampling: SamplingParams, texts: int, prompts: list[list[int]] = PROMPTS) -> list[float]:
     """The chance, for each prompt, of what the engine emits in one batch of all of them."""
+    laws = (exact_law(tuple(prompt), sampling) for prompt in prompts)
+    return [chance(*each) for each in zip(emitted(drafting, sampling, texts, prompts), laws, strict=True)]
+
+
+def emitted(
+    drafting: Policy, sampling: SamplingParams, texts: int, prompts: list[list[int]] = PROMPTS
+) -> list[np.ndarray]:
+    """How often the engine emits which tokens after each prompt, in one batch of all of them: (N,) * EMITTED each."""
     batch = [prompt for prompt in prompts for _ in range(texts)]
     tokens = np.array(decode(models(), batch, drafting, DecodeOptions(sampling, max_tokens=EMITTED)).tokens)
     found = []
-    for place, prompt in enumerate(prompts):
+    for rows in tokens.reshape(len(prompts), texts, EMITTED):
         counts = np.zeros((N,) * EMITTED)
-        np.add.at(counts, tuple(tokens[place * texts : (place + 1) * texts].T), 1)
-        found.append(chance(counts, exact_law(tuple(prompt), sampling)))
+        np.add.at(counts, tuple(rows.T), 1)
+        found.append(counts)
     return found
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from inspect import signature
 from itertools import product
 from typing import Any
@@ -56,7 +57,9 @@ WAYS: dict[str, tuple[int, dict[str, Any]]] = {  # texts a prompt, where they ar
 }
 
 
+@cache
 def pair() -> Any:
+    """The models of most tests, which leave them as they are."""
     return tiny_pair(seed=11, n=N, layers=2)
 
 

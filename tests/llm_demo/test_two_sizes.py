@@ -170,8 +170,8 @@ def test_a_table_goes_on_and_takes_no_other_models(run: Run, tmp_path: Path, mon
         ("1", "0.6"),
     ]
     again = tmp_path / "again.csv"
-    table(run, prompts[:2], (1.0, 0.6), again)
-    assert read(again) == rows
+    table(run, prompts[:1], (1.0, 0.6), again)  # the rows before and after the interruption
+    assert read(again) == rows[:2]
     pairs = tmp_path / "pairs.npz"
     count = gather(rows, out.with_suffix(".contexts"), pairs, json.dumps({}))
     stored = read_pairs(pairs)

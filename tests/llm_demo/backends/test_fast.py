@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chances import chance
 from decoding import test_decode_law as texts_law
 from slow import slow
 from test_blocks import SIZES, in_blocks
@@ -363,22 +364,18 @@ def test_texts_follow_the_law_of_that_target(
     target, draft = (target_of(tmp_path / str(seed), "Q4_1", seed=seed, n=texts_law.N)[0] for seed in (7, 9))
     pair = Pair(target, draft)
     monkeypatch.setattr(texts_law, "models", lambda: pair)
-    texts_law.exact_law.cache_clear()
-    try:
-        policy = texts_law.DRAFTINGS[drafting]()
-        found = texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])
-        assert min(found) > texts_law.FALSE_ALARM / len(texts_law.PROMPTS)
-        # Planted: texts of this target do not pass for another one's.
-        texts_law.exact_law.cache_clear()
-        other = Pair(tiny_llama(8, texts_law.N, 3, torch.float32, 0.3, **SIZES), pair.draft)
-        monkeypatch.setattr(texts_law, "models", lambda: other)
-        laws = {tuple(p): texts_law.exact_law(tuple(p), texts_law.SamplingParams()) for p in texts_law.PROMPTS}
-        monkeypatch.setattr(texts_law, "models", lambda: pair)
-        monkeypatch.setattr(texts_law, "exact_law", lambda prompt, sampling: laws[prompt])
-        assert min(texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])) < 1e-6
-    finally:
-        monkeypatch.undo()
-        texts_law.exact_law.cache_clear()
+    policy, sampling = texts_law.DRAFTINGS[drafting](), texts_law.SamplingParams()
+    counts = texts_law.emitted(policy, sampling, texts_law.TEXTS[many])
+
+    def verdict() -> float:
+        laws = (texts_law.exact_law.__wrapped__(tuple(prompt), sampling) for prompt in texts_law.PROMPTS)
+        return min(chance(*each) for each in zip(counts, laws, strict=True))
+
+    assert verdict() > texts_law.FALSE_ALARM / len(texts_law.PROMPTS)
+    # Planted: texts of this target do not pass for another one's.
+    other = Pair(tiny_llama(8, texts_law.N, 3, torch.float32, 0.3, **SIZES), pair.draft)
+    monkeypatch.setattr(texts_law, "models", lambda: other)
+    assert verdict() < 1e-6
 
 
 def test_what_it_cannot_read_is_named(tmp_path: Path) -> None:
