@@ -346,7 +346,7 @@ def test_logs_at_another_temperature(name: str, tmp_path: Path) -> None:
     """Raw distributions, tokens at 0.7: not biased if 0.7 and raw are stated; biased if tokens were sampled at 1 or 0.4."""
     lines = {"lines": lambda found: [{"token": x, "target_probs": p.tolist()} for text in found for p, x in text]}
     for heat, status in ((0.7, 0), (1.0, 1), (0.4, 1)):
-        log = written(tmp_path / "log.jsonl", (FORMATS | lines)[name](texts(heat, requests=150)))
+        log = written(tmp_path / "log.jsonl", (FORMATS | lines)[name](texts(heat, requests=110)))
         done = audit(log, "--temperature", "0.7", "--logprobs", "raw", "--json", "-")
         found = evidence_of(done.stdout)
         assert done.exit_code == status and found["skipped"] < 25 and found["rounding"] < 0.1, (heat, found["reason"])
