@@ -119,7 +119,8 @@ def printed_code(text: str) -> str:
 
 @pytest.mark.usefixtures("folder")
 def test_right_rules_pass_with_status_0() -> None:
-    result = law_of("KSeq", "Optimal(law=Hybrid(1))", "mine.py:Scaled", "mine:Scaled(100)")
+    rules = ("KSeq", "Optimal(law=Hybrid(1))", "mine.py:Scaled", "mine:Scaled(100)")
+    result = check(*rules, "--property", "output_distribution", "--max-examples", 5)
     assert result.exit_code == 0, result.output
     assert result.stdout.count("passed (") == 4 and "failed" not in result.stdout
     assert (
