@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from math import lcm
 from typing import Any
 
@@ -155,18 +154,13 @@ def _types(x: np.ndarray) -> set[Any]:
 
 
 def _float_entries(x: Array, name: str) -> Array:
-    kind = _name(x.dtype)
+    kind = str(x.dtype).removeprefix("torch.")
     if kind not in TOLERANCE:
         raise InvalidDistribution(
             f"{name} must have dtype float32, float64 or Fractions, got {kind}. Convert it: integers may be counts, and ratios in half"
             " precision are not lossless."
         )
     return x
-
-
-@cache  # NumPy makes the name of a number type at every call, which takes as long as the check of a few numbers
-def _name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def check_kinds(p: Array, q: Array) -> None:
@@ -221,7 +215,7 @@ def check_values(x: Array, name: str) -> None:
     elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):
         _refuse(~xp.namespace(x).isfinite(x), x, name, "must be finite")
         _refuse(x < 0, x, name, negative)
-    tolerance = 0 if exact else TOLERANCE[_name(x.dtype)]
+    tolerance = 0 if exact else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = sums != 1 if exact else abs(sums - 1) > tolerance
     if wrong.any():
         index = _first(wrong)
